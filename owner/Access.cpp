@@ -125,7 +125,7 @@ llvm::Error checkAccess(const StepContext &context, const wire::Step &request, c
     }
   }
   for (const std::string &name : charged) {
-    const RunAccount *run = runOf(request, session, signing::keyText(own) + ' ' + name + '\n');
+    const RunAccount *run = runOf(request, session, context.store.ownerText() + ' ' + name + '\n');
     if (llvm::Error error = context.accounts.checkLeft(account, name, run)) {
       return error;
     }

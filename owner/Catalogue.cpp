@@ -283,7 +283,11 @@ llvm::Error Catalogue::transact(llvm::function_ref<llvm::Error()> changes) {
   return error;
 }
 
-llvm::Expected<std::vector<DatasetRecord>> Catalogue::datasets() {
+llvm::Expected<std::shared_ptr<const std::vector<DatasetRecord>>> Catalogue::datasets() {
+  Answers &known = answers();
+  if (known.datasets) {
+    return known.datasets;
+  }
   std::vector<DatasetRecord> records;
   Statement read(database, "SELECT name, version, content_hash, source, file, policy, rows, "
                            "registered_ms, subject, population, noise_multiplier, clip, metric_bound, subjects_file "
@@ -353,10 +357,24 @@ llvm::Expected<std::vector<DatasetRecord>> Catalogue::datasets() {
   if (state != SQLITE_DONE) {
     return lastError("reading datasets");
   }
-  return records;
+  known.datasets = std::make_shared<const std::vector<DatasetRecord>>(std::move(records));
+  return known.datasets;
+}
+
+Catalogue::Answers &Catalogue::answers() {
+  const auto now = version.now();
+  if (!now || now != kept.version) {
+    kept = {};
+    kept.version = now;
+  }
+  return kept;
 }
 
 llvm::Expected<Policy> Catalogue::policy(const Source &source) {
+  Answers &known = answers();
+  if (auto found = known.policies.find(source.version); found != known.policies.end()) {
+    return found->second;
+  }
   if (!readPolicy) {
     // Names change, versions do not.
     readPolicy = std::make_unique<Statement>(
@@ -370,7 +388,11 @@ llvm::Expected<Policy> Catalogue::policy(const Source &source) {
   if (state != SQLITE_ROW && state != SQLITE_DONE) {
     return lastError("reading a policy");
   }
-  return parsePolicy(text).value_or(Policy::privateOnly);
+  const Policy policy = parsePolicy(text).value_or(Policy::privateOnly);
+  if (state == SQLITE_ROW) {
+    keep(known.policies, source.version, policy);
+  }
+  return policy;
 }
 
 llvm::Error Catalogue::setPolicy(const std::string &name, Policy policy) {
@@ -399,6 +421,10 @@ llvm::Error Catalogue::checkChanged(int state, const std::string &name, const ch
 }
 
 llvm::Expected<PrivacyDefaults> Catalogue::defaults(const Source &source) {
+  Answers &known = answers();
+  if (auto found = known.defaults.find(source.version); found != known.defaults.end()) {
+    return found->second;
+  }
   if (!readDefaults) {
     readDefaults = std::make_unique<Statement>(
         database, "SELECT noise_multiplier, clip, metric_bound FROM datasets WHERE version = ?");
@@ -408,6 +434,7 @@ llvm::Expected<PrivacyDefaults> Catalogue::defaults(const Source &source) {
   if (state == SQLITE_ROW) {
     defaults = {readDefaults->real(0).value_or(1), readDefaults->real(1).value_or(1),
                 readDefaults->real(2).value_or(10)};
+    keep(known.defaults, source.version, defaults);
   }
   readDefaults->reset();
   return state == SQLITE_ROW || state == SQLITE_DONE ? llvm::Expected<PrivacyDefaults>(defaults)

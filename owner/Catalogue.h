@@ -4,12 +4,15 @@
 #define SOJOURN_OWNER_CATALOGUE_H
 
 #include "owner/Dataset.h"
+#include "owner/ledger/DatabaseVersion.h"
 #include "runtime/Program.h"
 
 #include "llvm/ADT/STLFunctionalExtras.h"
 #include "llvm/Support/Error.h"
 
+#include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -86,7 +89,8 @@ public:
   llvm::Error forgetFile(const std::string &file);
   /// Whether another process has written since the last call.
   llvm::Expected<bool> hasChanged();
-  llvm::Expected<std::vector<DatasetRecord>> datasets();
+  /// In order of registration.
+  llvm::Expected<std::shared_ptr<const std::vector<DatasetRecord>>> datasets();
   /// The policy that stands in the books now, whoever entered it; private for a version that is not (or no longer)
   /// there. One that was open when other rows replaced it has the policy of these.
   llvm::Expected<Policy> policy(const Source &source);
@@ -183,10 +187,32 @@ private:
   llvm::Expected<std::optional<size_t>> moveRows(const Move &move, ProgramArchive &file, Statement &rows, size_t bytes);
   llvm::Error removeProgram(const ProgramRecord &record);
 
+  /// Answers to what each step asks, of datasets and clients that are there; they hold until someone writes.
+  struct Answers {
+    std::optional<ledger::DatabaseVersion::Value> version;
+    std::map<std::string, Policy> policies;
+    std::map<std::string, PrivacyDefaults> defaults;
+    std::map<std::string, Place> places;
+    std::map<std::string, std::map<std::string, bool>> access; ///< true, of clients, of datasets
+    std::shared_ptr<const std::vector<DatasetRecord>> datasets;
+  };
+  /// Those that hold now; to be filled by reads that begin after the call. Empty where nothing may be kept.
+  Answers &answers();
+  template <class Known, class Value>
+  static void keep(Known &known, const std::string &key, const Value &value) {
+    if (known.size() < kKeptAnswers) {
+      known.insert_or_assign(key, value);
+    }
+  }
+  static constexpr size_t kKeptAnswers = 4'096; ///< of each kind
+
   sqlite3 *database;
+  ledger::DatabaseVersion version{database};
+  Answers kept;
   std::unique_ptr<Statement> readPolicy, readDefaults, readAccess, readChanges,
-      readMoves;       ///< prepared once: steps ask often
-  int64_t changes = 0; ///< SQLite's number of them
+      readMoves;                                                ///< prepared once: steps ask often
+  int64_t changes = 0;                                          ///< SQLite's number of them
+  std::optional<ledger::DatabaseVersion::Value> changesVersion; ///< of before that number was read
 };
 
 } // namespace sojourn::owner

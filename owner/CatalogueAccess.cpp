@@ -27,12 +27,19 @@ llvm::Expected<Access> Catalogue::access(const std::string &name) {
 }
 
 llvm::Expected<bool> Catalogue::hasAccess(const std::string &name, const std::string &client) {
+  Answers &known = answers();
+  if (auto found = known.access.find(client); found != known.access.end() && found->second.contains(name)) {
+    return true;
+  }
   if (!readAccess) {
     readAccess = std::make_unique<Statement>(database, "SELECT 1 FROM access JOIN datasets ON name = dataset "
                                                        "WHERE dataset = ? AND client IN (?, ?)");
   }
   int state = readAccess->bind(name).bind(kAnyone).bind(client).step();
   readAccess->reset();
+  if (state == SQLITE_ROW) {
+    keep(known.access[client], name, true);
+  }
   return state == SQLITE_ROW || state == SQLITE_DONE ? llvm::Expected<bool>(state == SQLITE_ROW)
                                                      : lastError("reading the access to a dataset");
 }

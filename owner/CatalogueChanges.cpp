@@ -125,12 +125,18 @@ llvm::Error Catalogue::replaceDataset(const DatasetRecord &old, const DatasetRec
 }
 
 llvm::Expected<std::optional<Catalogue::Place>> Catalogue::place(const std::string &version) {
+  Answers &known = answers();
+  if (auto found = known.places.find(version); found != known.places.end()) {
+    return std::optional(found->second);
+  }
   Statement read(database, "SELECT name, 0, 0 FROM datasets WHERE version = ?1 UNION ALL SELECT "
                            "coalesce(datasets.name, former.name), former.became != '', datasets.name IS NULL FROM "
                            "former LEFT JOIN datasets ON datasets.version = former.became WHERE former.version = ?1");
   int state = read.bind(version).step();
   if (state == SQLITE_ROW) {
-    return std::optional(Place{read.text(0), read.integer(1) != 0, read.integer(2) != 0});
+    const Place found{read.text(0), read.integer(1) != 0, read.integer(2) != 0};
+    keep(known.places, version, found);
+    return std::optional(found);
   }
   return state == SQLITE_DONE ? llvm::Expected<std::optional<Place>>(std::nullopt)
                               : lastError("looking for a version of a dataset");
@@ -152,6 +158,10 @@ llvm::Error Catalogue::forgetFile(const std::string &file) {
 }
 
 llvm::Expected<bool> Catalogue::hasChanged() {
+  const auto seen = version.now();
+  if (seen && seen == changesVersion) {
+    return false;
+  }
   if (!readChanges) {
     readChanges = std::make_unique<Statement>(database, "PRAGMA data_version");
   }
@@ -161,6 +171,7 @@ llvm::Expected<bool> Catalogue::hasChanged() {
   if (state != SQLITE_ROW) {
     return lastError("looking for changes");
   }
+  changesVersion = seen;
   return std::exchange(changes, now) != now;
 }
 

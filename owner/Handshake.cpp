@@ -132,9 +132,12 @@ llvm::Error Handshake::take(const wire::Prove &request, const PublicKey &client)
   std::map<std::string, int64_t> &own = answered[client];
   std::erase_if(own, [&](const auto &entry) { return entry.second < latestMs; });
   if (own.size() >= kAnsweredChallenges) {
+    const auto soonest = std::min_element(
+        own.begin(), own.end(), [](const auto &left, const auto &right) { return left.second < right.second; });
     return requestError(wire::ErrorCode_Limit, "this client has connected " + Twine(own.size()) + " times within " +
-                                                   Twine(kChallengeMs / 1000) + " seconds, the limit; wait, then " +
-                                                   "connect again");
+                                                   Twine(kChallengeMs / 1000) +
+                                                   " seconds, the limit; connect again in " +
+                                                   Twine((soonest->second - latestMs) / 1000 + 1) + " seconds");
   }
   // Until it is refused for its age, whatever its own time says.
   if (!own.emplace(std::move(challenge), latestMs + kChallengeMs).second) {

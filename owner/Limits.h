@@ -42,12 +42,18 @@ inline constexpr size_t kArchivedProgramBytes = size_t{16} << 30;
 inline constexpr int64_t kCountFlushMs = 1'000;
 /// Refusals of one account that the log has at once, each of which counts for a second; and the bytes of one.
 inline constexpr size_t kRefusalLines = 50;
+inline constexpr int64_t kRefusalMs = 1'000;
+/// Sessions of one account that the log tells of at once, as they begin and as they end; each counts for so long.
+inline constexpr size_t kSessionLines = 30;
+inline constexpr int64_t kSessionLineMs = 2'000;
 inline constexpr size_t kRefusalBytes = 1'000;
 
 struct Limits {
   size_t requestBytes = kRequestBytes;
   size_t replyBytes = kReplyBytes;
   size_t sessions = 1'024;
+  /// Sessions that clients without an identity, all together, may open in a minute.
+  size_t anonymousSessionsPerMinute = 600;
   /// Idle time after which a session ends and its handles are dropped.
   int64_t leaseMs = int64_t{24} * 3600 * 1000;
   size_t handlesPerSession = 1u << 17;

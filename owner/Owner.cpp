@@ -72,7 +72,10 @@ llvm::Expected<sojourn::wire::Message> OwnerState::step(const wire::Step &reques
   }
   steps += reply->steps;
   if (reply->failure) {
-    refused(RefusedRequest(request), *reply->failure);
+    try {
+      refused(RefusedRequest(request), *reply->failure);
+    } catch (const std::bad_alloc &) { // the reply, about steps that have committed, is worth more than the line
+    }
   }
   return std::move(reply->bytes);
 }
@@ -122,10 +125,12 @@ llvm::Expected<sojourn::wire::Message> OwnerState::watch(const wire::Watch &requ
     return session.takeError();
   }
   if (request.stop()) {
-    (*session)->stop = true;
     std::lock_guard lock(mutex);
-    if ((*session)->running != nullptr) {
-      running.endIn(*(*session)->running, kStopGrace, StopCause::client);
+    Session &asked = **session;
+    // A request that comes late stops no other message.
+    if (asked.running != nullptr && (request.mark() == 0 || request.mark() == asked.mark)) {
+      asked.stop = true;
+      running.endIn(*asked.running, kStopGrace, StopCause::client);
     }
   }
   return progressReply((*session)->progress);
@@ -256,6 +261,7 @@ std::string Owner::status() const { return state->problem; }
 
 void Owner::disconnected(uint64_t connection) noexcept {
   std::lock_guard lock(state->mutex);
+  state->openings.disconnected(connection);
   for (RunningStep *step : state->sessions.disconnected(connection)) {
     state->running.endIn(*step, kGoneGrace, StopCause::connection);
   }
@@ -389,7 +395,8 @@ llvm::Expected<std::vector<DatasetRecord>> Owner::datasets() {
     return error;
   }
   std::lock_guard lock(state->mutex);
-  return state->store->list();
+  auto records = state->store->list();
+  return records ? llvm::Expected<std::vector<DatasetRecord>>(**records) : records.takeError();
 }
 
 llvm::Expected<DatasetRecord> Owner::dataset(const std::string &name) {

@@ -23,11 +23,11 @@ llvm::Error OwnerState::settleAccess() {
   });
 }
 
-/// Those to which the session's account has access. Without a session it is a client without an identity, or this
-/// process.
+/// Those to which the session's account has access. Without a session, as older clients ask, it is a
+/// client without an identity, or this process. The catalogue is read where it has changed alone.
 llvm::Expected<sojourn::wire::Message> OwnerState::listDatasets(const wire::ListDatasets &request, Peer peer) {
   std::string account = peer == Peer::owner ? kLocalClient : "";
-  auto records = [&]() -> llvm::Expected<std::vector<DatasetRecord>> {
+  auto records = [&]() -> llvm::Expected<std::shared_ptr<const std::vector<DatasetRecord>>> {
     std::lock_guard lock(mutex);
     if (request.session() != 0) {
       auto session = sessions.find(request.session());
@@ -41,12 +41,13 @@ llvm::Expected<sojourn::wire::Message> OwnerState::listDatasets(const wire::List
   if (!records) {
     return records.takeError();
   }
-  if (account != kLocalClient) {
-    llvm::erase_if(*records, [&](const DatasetRecord &record) {
-      return !record.access.anyone && !llvm::is_contained(record.access.clients, account);
-    });
+  std::vector<const DatasetRecord *> shown;
+  for (const DatasetRecord &record : **records) {
+    if (account == kLocalClient || record.access.anyone || llvm::is_contained(record.access.clients, account)) {
+      shown.push_back(&record);
+    }
   }
-  return datasetsReply(*records);
+  return datasetsReply(shown);
 }
 
 llvm::Expected<sojourn::wire::Message> OwnerState::budget(const wire::GetBudget &request) {

@@ -26,7 +26,7 @@ llvm::Error OwnerState::settleNames() {
   if (!records) {
     return records.takeError();
   }
-  for (const DatasetRecord &record : *records) {
+  for (const DatasetRecord &record : **records) {
     auto known = accounts->nameOf(record.name);
     if (!known) {
       return known.takeError();

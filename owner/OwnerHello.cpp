@@ -35,6 +35,9 @@ llvm::Expected<sojourn::wire::Message> OwnerState::hello(const wire::Hello &requ
     Handshake::Random random;
     {
       std::lock_guard lock(mutex);
+      if (llvm::Error refused = openings.challenge(connection, environment.elapsedMs())) {
+        return refused;
+      }
       environment.randomBytes(random.data(), random.size());
     }
     auto challenge = handshake->challenge(request, random, certificate);
@@ -43,8 +46,16 @@ llvm::Expected<sojourn::wire::Message> OwnerState::hello(const wire::Hello &requ
   }
   std::string said = request.client() ? request.client()->str() : "", client = printableName(said);
   // A name that a client gives itself is no identity; in quotes it is nobody else's.
-  return peer == Peer::owner ? begin(kLocalClient, kLocalClient, said, connection)
-                             : begin("'" + client + "'", "", said, connection);
+  if (peer == Peer::owner) {
+    return begin(kLocalClient, kLocalClient, said, connection);
+  }
+  {
+    std::lock_guard lock(mutex);
+    if (llvm::Error refused = openings.session(environment.elapsedMs())) {
+      return refused;
+    }
+  }
+  return begin("'" + client + "'", "", said, connection);
 }
 
 llvm::Expected<sojourn::wire::Message> OwnerState::prove(const wire::Prove &request, uint64_t connection,
@@ -81,8 +92,14 @@ llvm::Expected<sojourn::wire::Message> OwnerState::begin(const std::string &name
   if (!session) {
     return session.takeError();
   }
-  tell("session opened for " + (account.empty() ? "a client without an identity" : account) + ", which calls itself '" +
-       printableName(said) + "'");
+  if (environment.log) {
+    const std::string told = "session opened for " + (account.empty() ? "a client without an identity" : account) +
+                             ", which calls itself '" + printableName(said) + "'";
+    std::lock_guard lock(mutex);
+    for (const std::string &line : opened.add(account, told, environment.elapsedMs())) {
+      environment.log(line);
+    }
+  }
   std::string text =
       ("requests up to " + Twine(limits.requestBytes) + " bytes, replies up to " + Twine(limits.replyBytes) +
        ", programs up to " + Twine(runtime::limits::kProgramBytes) + "; " + Twine(limits.handlesPerSession) +

@@ -3,11 +3,13 @@
 #ifndef SOJOURN_OWNER_OWNERSTATE_H
 #define SOJOURN_OWNER_OWNERSTATE_H
 
+#include "owner/AccountLines.h"
 #include "owner/Accounts.h"
 #include "owner/Certificate.h"
 #include "owner/Error.h"
 #include "owner/Figures.h"
 #include "owner/Handshake.h"
+#include "owner/Openings.h"
 #include "owner/Peer.h"
 #include "owner/Refusals.h"
 #include "owner/StepContext.h"
@@ -37,8 +39,10 @@ public:
       llvm::consumeError(log->flush());
     }
     if (environment.log && !process.isElsewhere()) {
-      for (const std::string &line : refusals.rest(0, /*all=*/true)) {
-        environment.log(line);
+      for (AccountLines *lines : {&refusals, &opened, &sessions.ended}) {
+        for (const std::string &line : lines->rest(0, /*all=*/true)) {
+          environment.log(line);
+        }
       }
     }
   }
@@ -100,7 +104,9 @@ public:
   std::optional<Certificate> ownCertificate; ///< of an owner without a folder, once it was asked for
   Sessions sessions;
   PlanCache plans;
-  RefusalLines refusals;
+  AccountLines refusals{kRefusalLines, kRefusalMs, "requests refused", "to"};
+  AccountLines opened{kSessionLines, kSessionLineMs, "sessions opened", "for"};
+  Openings openings{limits.anonymousSessionsPerMinute};
   ThreadBudget threads;
   MemoryBudget memory;
   StepQueue queue;

@@ -29,21 +29,23 @@ using runtime::Element;
 std::string PrivateTerms::key() const {
   std::string text;
   llvm::raw_string_ostream out(text);
-  auto number = [&](double value) { out << llvm::format("%a ", value); };
+  // Of fixed width; what may be there or not comes after a count, so that no two terms have one text.
+  auto number = [&](double value) { out.write(reinterpret_cast<const char *>(&value), sizeof(value)); };
   for (bool isPublic : publicArguments) {
     out << isPublic;
   }
   for (const Table &table : tables) {
     out << "|" << table.isPrivate << ' ' << table.rows;
     for (const Column &column : table.columns) {
-      out << ";" << column.name.size() << ":" << column.name << static_cast<int>(column.element);
+      out << ";" << column.name.size() << ":" << column.name << static_cast<int>(column.element)
+          << (column.bounds ? '=' : '-');
       if (column.bounds) {
         number(column.bounds->lower);
         number(column.bounds->upper);
       }
     }
   }
-  out << "|" << perLayer << lossIsSum << " ";
+  out << "|" << perLayer << lossIsSum << ' ' << releases.size() << ' ' << slots.size() << ' ';
   for (double value : {noiseMultiplier, clip, metricBound, metricShare}) {
     number(value);
   }

@@ -253,7 +253,8 @@ llvm::Error PrivateStep::pay() {
   if (!step.empty()) {
     std::string datasets;
     for (const ledger::Item &item : step) {
-      datasets += signing::keyText(item.owner) + ' ' + item.dataset + '\n';
+      const bool isOwn = item.owner == context->store.owner();
+      datasets += (isOwn ? context->store.ownerText() : signing::keyText(item.owner)) + ' ' + item.dataset + '\n';
     }
     if (session->runs.size() >= kRunsPerSession && !session->runs.count({spending.run, datasets})) {
       return requestError(wire::ErrorCode_Limit, "this session has " + Twine(session->runs.size()) +

@@ -152,7 +152,11 @@ llvm::Error ProgramLog::enter(const ProgramRecord &record, const runtime::Progra
 llvm::Error ProgramLog::add(const runtime::ProgramHash &hash, const std::string &client, const Plan &plan,
                             const std::string &report) {
   const Key key{hash, client};
-  const runtime::ProgramHash reportDigest = report.empty() ? runtime::ProgramHash{} : runtime::hashProgram(report);
+  if (report != lastReport) { // steps of a run have one
+    lastReport = report;
+    lastDigest = report.empty() ? runtime::ProgramHash{} : runtime::hashProgram(report);
+  }
+  const runtime::ProgramHash reportDigest = lastDigest;
   auto isKnown = [&] {
     return pending.count(key) && known.count({key, plan.textDigest}) &&
            (report.empty() || known.count({key, reportDigest}));

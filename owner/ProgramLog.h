@@ -61,6 +61,8 @@ private:
   uint64_t moves = 0;                           ///< of the catalogue, when these were noted
   std::chrono::steady_clock::time_point lookAt; ///< again, whether these are still there
   int64_t flushedMs = 0, pendingMs = 0;
+  std::string lastReport;
+  runtime::ProgramHash lastDigest{};
 };
 
 } // namespace sojourn::owner

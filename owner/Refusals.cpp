@@ -72,36 +72,4 @@ std::string refusalText(const RefusedRequest &request, const std::string &client
   return lineOf(text + ": " + error.message, kRefusalBytes);
 }
 
-void RefusalLines::renew(Account &account, int64_t nowMs) {
-  account.left = std::min<double>(kRefusalLines, account.left + static_cast<double>(nowMs - account.atMs) / 1000);
-  account.atMs = nowMs;
-}
-
-std::vector<std::string> RefusalLines::add(const std::string &account, const std::string &line, int64_t nowMs) {
-  auto [found, isNew] = accounts.try_emplace(account, Account{kRefusalLines, nowMs, 0});
-  std::vector<std::string> lines = rest(nowMs);
-  renew(found->second, nowMs);
-  if (found->second.left < 1) {
-    ++found->second.untold;
-    return lines;
-  }
-  --found->second.left;
-  lines.push_back(line);
-  return lines;
-}
-
-std::vector<std::string> RefusalLines::rest(int64_t nowMs, bool all) {
-  std::vector<std::string> lines;
-  for (auto &[name, account] : accounts) {
-    renew(account, nowMs);
-    if (account.untold > 0 && (all || account.left >= 1)) {
-      lines.push_back("requests refused: " + std::to_string(account.untold) + " more to " +
-                      (name.empty() ? "clients without an identity" : name));
-      account.untold = 0;
-      --account.left;
-    }
-  }
-  return lines;
-}
-
 } // namespace sojourn::owner

@@ -6,9 +6,7 @@
 #include "owner/RequestError.h"
 
 #include <cstdint>
-#include <map>
 #include <string>
-#include <vector>
 
 namespace sojourn::owner {
 
@@ -25,25 +23,6 @@ struct RefusedRequest {
 
 /// One line, with the error's reason.
 std::string refusalText(const RefusedRequest &request, const std::string &client, const RequestError &error);
-
-/// Bounds the lines of each account, so that no client fills the disk with refusals: kRefusalLines at once, one more
-/// each second. The others are counted, and a later line tells their number. Guarded by the owner's mutex.
-class RefusalLines {
-public:
-  /// The lines for the log now; `account` empty: clients without an identity or session.
-  std::vector<std::string> add(const std::string &account, const std::string &line, int64_t nowMs);
-  /// The numbers that no line has told, of accounts whose time has come; of all where the owner ends.
-  std::vector<std::string> rest(int64_t nowMs, bool all = false);
-
-private:
-  struct Account {
-    double left = 0;
-    int64_t atMs = 0;
-    uint64_t untold = 0;
-  };
-  void renew(Account &account, int64_t nowMs);
-  std::map<std::string, Account> accounts; ///< the data owner adds clients: there are few
-};
 
 } // namespace sojourn::owner
 

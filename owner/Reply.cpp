@@ -76,10 +76,11 @@ Message challengeReply(const Handshake::Challenge &challenge, const signing::Pub
   return finish(builder, wire::ReplyBody_Challenge, body.Union());
 }
 
-Message datasetsReply(const std::vector<DatasetRecord> &records) {
+Message datasetsReply(llvm::ArrayRef<const DatasetRecord *> records) {
   FlatBufferBuilder builder;
   std::vector<Offset<wire::Dataset>> datasets;
-  for (const DatasetRecord &record : records) {
+  for (const DatasetRecord *each : records) {
+    const DatasetRecord &record = *each;
     std::vector<Offset<wire::Column>> columns;
     for (const Column &column : record.columns) {
       columns.push_back(columnBody(builder, column));
@@ -154,6 +155,7 @@ size_t DoneReply::roomFor(size_t published, size_t bytes) {
 }
 
 void DoneReply::add(llvm::ArrayRef<const runtime::HostTensor *> published, const PrivacyReport &report) {
+  broken = true; // until the end
   for (const runtime::HostTensor *tensor : published) {
     auto data = builder.CreateVector(static_cast<const uint8_t *>(tensor->buffer->data()), tensor->type.bytes());
     sojourn::wire::countCopied(tensor->type.bytes());
@@ -173,6 +175,7 @@ void DoneReply::add(llvm::ArrayRef<const runtime::HostTensor *> published, const
     extra += note.size();
   }
   ++count;
+  broken = false;
 }
 
 Message DoneReply::finish(const std::optional<RequestError> &failure) {

@@ -22,7 +22,7 @@ Message errorReply(const RequestError &error);
 /// `account`: of the client that proved who it is; else empty.
 Message welcomeReply(uint64_t session, const std::string &limitsText, const std::string &account);
 Message challengeReply(const Handshake::Challenge &challenge, const signing::PublicKey &owner);
-Message datasetsReply(const std::vector<DatasetRecord> &records);
+Message datasetsReply(llvm::ArrayRef<const DatasetRecord *> records);
 Message programsReply(const std::vector<ProgramRecord> &records, bool withText);
 Message needProgramReply();
 Message receivedReply(size_t bytes);
@@ -48,8 +48,9 @@ public:
   DoneReply(size_t steps, size_t published, size_t bytes);
   /// Bytes of a reply that values take, their descriptions included.
   static size_t roomFor(size_t published, size_t bytes);
-  /// What one step publishes and tells.
+  /// What one step publishes and tells. Where that fails for want of memory the reply is of no use.
   void add(llvm::ArrayRef<const runtime::HostTensor *> published, const PrivacyReport &report);
+  bool isBroken() const { return broken; }
   Message finish(const std::optional<RequestError> &failure);
   uint32_t steps() const { return count; }
   /// Of receipts and notes, for which no room was taken.
@@ -62,6 +63,7 @@ private:
   std::vector<std::string> notes;
   uint32_t count = 0;
   size_t extra = 0;
+  bool broken = false;
 };
 
 Message budgetReply(const BudgetInfo &info);

@@ -86,7 +86,7 @@ void RunningSteps::wake() {
   if (!thread.joinable()) {
     try {
       thread = std::thread([this] { watch(); });
-    } catch (const std::system_error &) {
+    } catch (const std::exception &) {
       return; // steps run to their end until one can be made
     }
   } else if (isIdle) {

@@ -198,8 +198,11 @@ void Sessions::expire() {
     auto next = std::next(at);
     if (const Session &session = *at->second; isOver(session)) {
       if (environment.log) {
-        environment.log("session of '" + session.client +
-                        "' ended: " + (session.goneMs ? "its connection is gone" : "its lease ran out"));
+        const std::string text = "session of '" + session.client +
+                                 "' ended: " + (session.goneMs ? "its connection is gone" : "its lease ran out");
+        for (const std::string &line : ended.add(session.account, text, environment.elapsedMs())) {
+          environment.log(line);
+        }
       }
       drop(at);
     }

@@ -3,6 +3,7 @@
 #ifndef SOJOURN_OWNER_SESSION_H
 #define SOJOURN_OWNER_SESSION_H
 
+#include "owner/AccountLines.h"
 #include "owner/Environment.h"
 #include "owner/Holdings.h"
 #include "owner/Label.h"
@@ -75,7 +76,8 @@ struct Session {
   /// that wait for no turn.
   std::atomic<uint32_t> progress = 0;
   std::atomic<bool> stop = false;
-  RunningStep *running = nullptr; ///< of the message that runs; under the owner's mutex
+  RunningStep *running = nullptr; ///< of the message that runs; under the owner's mutex, as its mark
+  uint64_t mark = 0;
 
   /// Requests of one session take turns.
   std::mutex turn;
@@ -122,6 +124,8 @@ public:
   Holdings holdings;
   /// Requests under way, of sessions.
   Shares requests;
+  /// Those that end by themselves, in the log.
+  AccountLines ended{kSessionLines, kSessionLineMs, "sessions ended", "of"};
 
   /// A request of the session has come over a connection; unknown sessions have none. Returns the step of the session
   /// that runs, if any.

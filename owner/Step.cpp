@@ -31,15 +31,21 @@ std::string hashText(const RequestHash &hash) {
 /// Programs of at most this many bytes are planned in milliseconds.
 constexpr size_t kSmallProgramBytes = size_t{64} << 10;
 
+/// Kept free for telling what has committed.
+constexpr size_t kSpareBytes = 4'096;
+
 /// While it lives, the session's step can be stopped.
 class Underway {
 public:
-  Underway(const StepContext &context, Session &session, RunningStep &step)
+  Underway(const StepContext &context, Session &session, RunningStep &step, uint64_t mark)
       : context(context), session(session), step(step) {
     context.running.add(step);
     context.running.renew(step);
     std::lock_guard lock(context.mutex);
     session.running = &step;
+    session.mark = mark;
+    session.progress = 0;
+    session.stop = false;
     if (session.goneMs) {
       context.running.endIn(step, kGoneGrace, StopCause::connection);
     }
@@ -72,6 +78,7 @@ private:
   llvm::Error makePlan();
   llvm::Error checkSize() const;
   llvm::Error runOne(const StepPart &part, DoneReply &reply);
+  std::optional<RequestError> runNext(StepPart &part, size_t at, DoneReply &reply);
   llvm::Expected<StepReply> runAll();
   bool isOver(int64_t begin) const;
 
@@ -224,42 +231,64 @@ bool Step::isOver(int64_t begin) const {
   return isLate || spent >= context.limits.messageMs || (*session)->stop;
 }
 
+/// What a further step of the message failed with, if it did.
+std::optional<RequestError> Step::runNext(StepPart &part, size_t at, DoneReply &reply) {
+  try {
+    part = part.next(*request.repetitions()->Get(static_cast<flatbuffers::uoffset_t>(at)));
+    context.running.renew(running);
+    // All of it may end while the message runs.
+    llvm::Error error = context.accounts.checkKey((*session)->account, (*session)->key);
+    error = error ? std::move(error) : checkAccess(context, request, part, **session);
+    error = error ? std::move(error) : runOne(part, reply);
+    return error ? std::optional(takeRequestError(std::move(error))) : std::nullopt;
+  } catch (const std::bad_alloc &) {
+    throw;
+  } catch (const std::exception &exception) {
+    return RequestError(wire::ErrorCode_Internal, "the owner failed: " + std::string(exception.what()));
+  }
+}
+
 llvm::Expected<StepReply> Step::runAll() {
   const size_t repetitions = length(request.repetitions());
   const int64_t begin = context.environment.elapsedMs();
-  (*session)->progress = 0;
-  (*session)->stop = false;
   DoneReply reply(1 + repetitions, plan->publishes, plan->publishBytes);
+  // What has committed is told, however short memory is by then.
+  std::optional<RequestError> noMemory, failure;
+  if (repetitions > 0) {
+    noMemory.emplace(wire::ErrorCode_Limit, "not enough memory for the step");
+  }
+  auto spare = std::make_unique_for_overwrite<char[]>(kSpareBytes);
   StepPart part = StepPart::first(request);
   if (llvm::Error error = runOne(part, reply)) {
     return error;
   }
-  std::optional<RequestError> failure;
   // Receipts and notes come on top of the room that was taken; where they are many, the client asks for the rest.
   auto isLarge = [&] { return reply.extraBytes() > context.limits.replyBytes / 4; };
   for (size_t at = 0; at < repetitions && !failure && !isOver(begin) && !isLarge(); ++at) {
-    part = part.next(*request.repetitions()->Get(static_cast<flatbuffers::uoffset_t>(at)));
-    context.running.renew(running);
     try {
-      // All of it may end while the message runs.
-      llvm::Error error = context.accounts.checkKey((*session)->account, (*session)->key);
-      error = error ? std::move(error) : checkAccess(context, request, part, **session);
-      error = error ? std::move(error) : runOne(part, reply);
-      if (error) {
-        failure = takeRequestError(std::move(error));
-      }
-    } catch (const std::bad_alloc &) { // here and below: the steps before it stand
-      failure = RequestError(wire::ErrorCode_Limit, "not enough memory for the step");
-    } catch (const std::exception &exception) {
-      failure = RequestError(wire::ErrorCode_Internal, "the owner failed: " + std::string(exception.what()));
+      failure = runNext(part, at, reply);
+    } catch (const std::bad_alloc &) { // the steps before it stand
+      spare.reset();
+      failure = std::move(noMemory);
     }
   }
-  const uint32_t steps = (*session)->last.steps;
-  Message bytes = reply.finish(failure);
-  std::lock_guard lock(context.mutex);
-  (*session)->last.failure = failure;
-  context.sessions.remember((*session)->last, bytes);
-  return StepReply{std::move(bytes), steps, std::move(failure)};
+  StepReply told{{}, (*session)->last.steps, {}};
+  try {
+    told.bytes = reply.isBroken() ? Message() : reply.finish(failure);
+  } catch (const std::bad_alloc &) {
+  }
+  spare.reset();
+  try {
+    if (told.bytes.bytes.empty()) {
+      told.bytes = committedReply(told.steps, failure);
+    }
+    std::lock_guard lock(context.mutex);
+    (*session)->last.failure = failure;
+    context.sessions.remember((*session)->last, told.bytes);
+  } catch (const std::bad_alloc &) { // without a reply the client asks again
+  }
+  told.failure = std::move(failure);
+  return told;
 }
 
 llvm::Expected<StepReply> Step::run() {
@@ -287,7 +316,7 @@ llvm::Expected<StepReply> Step::run() {
   if (llvm::Error error = checkAccess(context, request, StepPart::first(request), **session)) {
     return error;
   }
-  const Underway underway(context, **session, running);
+  const Underway underway(context, **session, running, request.mark());
   if (llvm::Error error = findPlan()) {
     return error;
   }

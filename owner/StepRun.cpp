@@ -14,8 +14,14 @@ using llvm::Twine;
 using runtime::HostTensor;
 
 StepRun::~StepRun() {
+  if (reserved == 0 && kept.empty()) {
+    return;
+  }
+  std::lock_guard lock(context.mutex);
+  for (uint64_t id : kept) {
+    session.handles.erase(id);
+  }
   if (reserved > 0) {
-    std::lock_guard lock(context.mutex);
     context.sessions.holdings.remove(session.account, reserved);
   }
 }
@@ -181,26 +187,24 @@ static void takeOut(std::vector<HostTensor> &values, llvm::ArrayRef<runtime::Res
   }
 }
 
-/// All allocation comes first; after it nothing can fail.
+/// All that the commit allocates: new handles, of which no request can know before it.
+void StepRun::keep(llvm::ArrayRef<HostTensor> values) {
+  auto results = plan->executable->results();
+  kept.reserve(plan->keeps);
+  for (size_t index = 0; index < results.size(); ++index) {
+    if (results[index].kind == StepResult::Keep) {
+      uint64_t id = part.results->Get(static_cast<flatbuffers::uoffset_t>(kept.size()));
+      session.handles.try_emplace(id, Handle{values[index], resultLabels[index]});
+      kept.push_back(id);
+    }
+  }
+}
+
+/// Nothing here can fail: the reply says already that the step has committed.
 void StepRun::commit(std::vector<HostTensor> &values) {
   auto results = plan->executable->results();
-  std::vector<uint64_t> inserted;
-  inserted.reserve(plan->keeps);
-  try {
-    for (size_t index = 0; index < results.size(); ++index) {
-      if (results[index].kind == StepResult::Keep) {
-        uint64_t id = part.results->Get(static_cast<flatbuffers::uoffset_t>(inserted.size()));
-        session.handles.try_emplace(id, Handle{values[index], resultLabels[index]});
-        inserted.push_back(id);
-      }
-    }
-  } catch (...) {
-    for (uint64_t id : inserted) {
-      session.handles.erase(id);
-    }
-    throw;
-  }
   reserved = 0; // it belongs to the new handles now
+  kept.clear();
   for (size_t index = 0; index < results.size(); ++index) {
     if (results[index].kind == StepResult::Commit) {
       Handle &state = *bound->states[results[index].target];
@@ -307,6 +311,10 @@ llvm::Error StepRun::run(DoneReply &reply, llvm::function_ref<void()> committed)
     }
   }
   takeOut(*values, plan->executable->results());
+  {
+    std::lock_guard lock(context.mutex);
+    keep(*values);
+  }
   reply.add(*leaving, report());
   std::lock_guard lock(context.mutex);
   commit(*values);

@@ -35,6 +35,7 @@ private:
   void noteKept(llvm::function_ref<Policy(const Source &)> policyOf);
   llvm::Expected<std::vector<const runtime::HostTensor *>> published(llvm::ArrayRef<runtime::HostTensor> values) const;
   PrivacyReport report() const;
+  void keep(llvm::ArrayRef<runtime::HostTensor> values);
   void commit(std::vector<runtime::HostTensor> &values);
 
   const StepContext &context;
@@ -48,7 +49,8 @@ private:
   std::vector<std::string> notes;     ///< for the client
   std::optional<PrivateStep> privacy; ///< of a step on private tables
   std::vector<uint64_t> releases;
-  size_t reserved = 0; ///< of Sessions::handleBytes, until the commit or the end
+  size_t reserved = 0;        ///< of Sessions::handleBytes, until the commit or the end
+  std::vector<uint64_t> kept; ///< new handles, until the commit or the end
 };
 
 } // namespace sojourn::owner

@@ -36,7 +36,7 @@ llvm::Expected<std::unique_ptr<Store>> Store::open(const Environment &environmen
       if (!records) {
         return records.takeError();
       }
-      return llvm::any_of(*records, [&](const DatasetRecord &record) { return record.version == version; });
+      return llvm::any_of(**records, [&](const DatasetRecord &record) { return record.version == version; });
     };
     if (llvm::Error error = sweepImports(environment.storeDirectory, isEntered)) {
       return error;
@@ -48,7 +48,7 @@ llvm::Expected<std::unique_ptr<Store>> Store::open(const Environment &environmen
 }
 
 Store::Store(const Environment &environment, const signing::PublicKey &owner, std::unique_ptr<Catalogue> books)
-    : environment(environment), ownKey(owner), books(std::move(books)) {
+    : environment(environment), ownKey(owner), ownText(signing::keyText(owner)), books(std::move(books)) {
   if (environment.storeDirectory.empty()) {
     memoryKey = signing::newKeyBytes();
   }
@@ -289,9 +289,9 @@ llvm::Expected<DatasetRecord> Store::record(const std::string &name) {
   if (!records) {
     return records.takeError();
   }
-  for (DatasetRecord &record : *records) {
+  for (const DatasetRecord &record : **records) {
     if (record.name == name) {
-      return std::move(record);
+      return record;
     }
   }
   return failure("no dataset is named '" + name + "'; 'sojourn-owner datasets' lists all datasets");
@@ -334,7 +334,7 @@ llvm::Expected<std::shared_ptr<const LoadedDataset>> Store::find(const std::stri
   if (!records) {
     return records.takeError();
   }
-  for (DatasetRecord &record : *records) {
+  for (const DatasetRecord &record : **records) {
     if (record.name == name) {
       auto table = mapTable(filePath(record.file), record.rows, record.columns);
       if (!table) {

@@ -29,6 +29,8 @@ public:
   ~Store();
   /// Never changes: no lock is needed.
   const signing::PublicKey &owner() const { return ownKey; }
+  /// As keyText.
+  const std::string &ownerText() const { return ownText; }
 
   /// Registration goes in three parts, because the middle one takes long and touches nothing that is
   /// shared: a record with a name that is free, the table itself, the entry in the books.
@@ -53,7 +55,7 @@ public:
   /// Deletes what removed tables left where that failed before.
   llvm::Error removeLeftFiles();
 
-  llvm::Expected<std::vector<DatasetRecord>> list();
+  llvm::Expected<std::shared_ptr<const std::vector<DatasetRecord>>> list();
   /// Loads the dataset if need be; null if no dataset has this name.
   llvm::Expected<std::shared_ptr<const LoadedDataset>> find(const std::string &name);
   /// The normalised subject of each row, by which tables of two owners can be aligned. For that alone: no message,
@@ -102,6 +104,7 @@ private:
 
   const Environment &environment;
   const signing::PublicKey ownKey;
+  const std::string ownText;
   std::unique_ptr<Catalogue> books;
   /// Where the store is in memory: sealed subjects by the names of the files that they would be, and their key. One
   /// form for both, so that embedded owners align tables as stores do, and nothing lies open for as long as they live.

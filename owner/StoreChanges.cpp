@@ -29,7 +29,7 @@ llvm::Error Store::refresh() {
   return llvm::Error::success();
 }
 
-llvm::Expected<std::vector<DatasetRecord>> Store::list() {
+llvm::Expected<std::shared_ptr<const std::vector<DatasetRecord>>> Store::list() {
   if (llvm::Error error = refresh()) {
     return error;
   }

@@ -201,8 +201,9 @@ private:
   bool answers_ = true;   ///< whether the last request was answered
   uint64_t tried_ = 0;    ///< highest number that a step without an answer had since
   bool unknown_ = false;  ///< whether it is the last step's outcome that is open
-  bool marks_ = false;    ///< whether messages have marks
-  uint64_t mark_ = 0;     ///< of the message under way
+  bool marks_ = false;    ///< whether all messages have marks
+  uint64_t mark_ = 0;     ///< of the message under way; 0: none
+  uint64_t marked_ = 0;   ///< the last mark
   std::optional<uint64_t> left_;
   std::exception_ptr interruption_; ///< of a look
   struct Open {

@@ -132,7 +132,7 @@ std::optional<uint64_t> Client::look(bool stop) {
   ++looks;
   try {
     Request request(transport_->allocator());
-    request.finish(schema::CreateWatch(request, session_, stop));
+    request.finish(schema::CreateWatch(request, session_, stop, mark_));
     Answer answer;
     std::string failure;
     if (transport_->tryCall(bytesOf(request), answer, failure) == CallStatus::Answered) {
@@ -147,20 +147,9 @@ std::optional<uint64_t> Client::look(bool stop) {
   return std::nullopt;
 }
 
-/// Once a message was lost, each has its own mark, which no field refers to: an owner tells messages of one number
-/// apart by their bytes, and those of two steps may be equal.
-static void build(Request &request, const wire::Step &step, uint64_t mark) {
-  if (mark) {
-    request.CreateVector(&mark, 1);
-  }
-  request.finish(wire::encode(request, step));
-}
-
-static size_t roomFor(const wire::Step &step) { return wire::encodedBound(step) + 64; }
-
 CallStatus Client::tryStep(const wire::Step &step, const StepFollower *follow, Answer &answer, std::string &failure) {
-  Request request(transport_->allocator(), roomFor(step));
-  build(request, step, mark_);
+  Request request(transport_->allocator(), wire::encodedBound(step));
+  request.finish(wire::encode(request, step));
   ++roundTrips;
   bytesUp += request.GetSize();
   CallStatus status;
@@ -216,11 +205,8 @@ void Client::leaveOpen(const wire::Step &step) {
     open.results = step.results;
     open.releases = step.releases;
   }
-  if (roomFor(step) <= kOpenBytesMost) {
-    flatbuffers::FlatBufferBuilder bytes(roomFor(step));
-    if (mark_) {
-      bytes.CreateVector(&mark_, 1);
-    }
+  if (const size_t room = wire::encodedBound(step); room <= kOpenBytesMost) {
+    flatbuffers::FlatBufferBuilder bytes(room);
     finishRequest(bytes, wire::encode(bytes, step));
     open.bytes = bytesOf(bytes);
   }
@@ -317,7 +303,10 @@ const schema::Reply *Client::askForStep(const wire::Step &step, const StepFollow
 StepReply Client::step(wire::Step &step, const StepFollower *follow) {
   step.session = session_;
   unknown_ = false;
-  mark_ = marks_ ? mark_ + 1 : 0;
+  // An owner tells messages of one number apart by their bytes, and those of two steps may be equal once one was lost;
+  // a request to stop names the message that it means.
+  step.mark = marks_ || !step.repetitions.empty() ? ++marked_ : 0;
+  mark_ = step.mark;
   StepReply reply;
   const schema::Reply *answered = nullptr;
   // After a step without an answer the owner may stand at any of the numbers tried since. From the lowest up: a number

@@ -4,6 +4,7 @@
 #ifndef SOJOURN_OWNER_LEDGER_DATABASE_H
 #define SOJOURN_OWNER_LEDGER_DATABASE_H
 
+#include "owner/ledger/DatabaseVersion.h"
 #include "owner/ledger/Signing.h"
 #include <functional>
 #include <memory>
@@ -40,6 +41,9 @@ public:
   /// Never fails: what was not committed is gone.
   void rollback();
 
+  /// Of what a read sees; see DatabaseVersion.
+  std::optional<DatabaseVersion::Value> version() { return changes.now(); }
+
   Status insert(const Row &row);
   /// Rows after `seq` in order, until `visit` has a problem of its own.
   Status readAfter(uint64_t seq, const std::function<Status(const Row &)> &visit);
@@ -61,6 +65,7 @@ private:
 
   const std::string path;
   sqlite3 *handle;
+  DatabaseVersion changes{handle};
   std::unique_ptr<Statement> insertRow, selectAfter;
 };
 

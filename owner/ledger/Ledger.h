@@ -263,6 +263,7 @@ private:
   Books books;
   /// The books hold entries that were rolled back, and must be read again.
   bool stale = false;
+  std::optional<DatabaseVersion::Value> readVersion; ///< of the database when the books were last those of it
   /// Once damaged, always damaged.
   Status broken;
   uint64_t holder = 0;

@@ -13,10 +13,17 @@ Result<std::vector<AccountLine>> Ledger::accounts(const std::string &client, con
     return *status;
   }
   std::vector<AccountLine> lines;
-  for (const auto &[names, account] : books.accounts) {
+  // Steps ask for one of many.
+  const bool isOne = !client.empty() && !dataset.empty();
+  auto at = isOne ? books.accounts.find({client, dataset}) : books.accounts.begin();
+  for (; at != books.accounts.end(); ++at) {
+    const auto &[names, account] = *at;
     if ((client.empty() || client == names.first) && (dataset.empty() || dataset == names.second)) {
       lines.push_back(
           {names.first, names.second, books.datasets.at(names.second), account.grant.value_or(Grant()), account.spent});
+    }
+    if (isOne) {
+      break;
     }
   }
   return lines;

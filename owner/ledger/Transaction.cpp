@@ -210,6 +210,10 @@ Status Ledger::replay(Books &into, bool decided) {
 }
 
 Status Ledger::catchUp() {
+  const auto version = database->version();
+  if (!stale && version && version == readVersion) {
+    return {};
+  }
   if (stale) {
     books = Books(options.admits);
     stale = false;
@@ -218,6 +222,7 @@ Status Ledger::catchUp() {
   if (status && status->code == Code::damaged) {
     broken = status;
   }
+  readVersion = status ? std::nullopt : version; // of before the read: what was written meanwhile is read again
   return status;
 }
 

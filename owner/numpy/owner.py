@@ -52,6 +52,7 @@ class Session:
     uploads: dict[int, PartialUpload] = field(default_factory=dict)
     last: LastStep = field(default_factory=LastStep)
     progress: int = 0  # steps of the message that runs which have committed
+    mark: int = 0  # of that message
     stop: bool = False  # no further one begins
 
     def drop(self, handle: int) -> None:
@@ -224,7 +225,8 @@ class NumpyOwner:
     def _watch(self, message: wire.Record) -> bytes:
         # Leases end in requests that take turns.
         session = found(self._sessions.get(message.session), "unknown or closed session; connect again", SESSION)
-        session.stop = session.stop or bool(message.stop)
+        # A mark names the message that is meant; a request that comes late stops no other.
+        session.stop = session.stop or (bool(message.stop) and message.mark in (0, session.mark))
         return replies.progress(session.progress)
 
     def _bye(self, message: wire.Record) -> bytes:
@@ -259,7 +261,7 @@ class NumpyOwner:
             program.result_type(r).nbytes + limits.VALUE_ROOM for r in program.results if r.kind == "publish"
         )
         need(out <= limits.PUBLISHED_BYTES_MAX, f"a reply to {steps} steps takes {out} bytes", LIMIT)
-        session.progress, session.stop = 0, False
+        session.progress, session.stop, session.mark = 0, False, step.mark
         begin, last, published = self._clock(), LastStep(step.sequence, request), []
         for part in _parts(step):
             is_late = step.deadline_ms and (self._clock() - begin) * 1000 >= step.deadline_ms

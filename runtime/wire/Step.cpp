@@ -162,7 +162,7 @@ flatbuffers::Offset<schema::Step> encode(flatbuffers::FlatBufferBuilder &builder
     repetitionVector = builder.CreateVector(repetitions);
   }
   return schema::CreateStep(builder, step.session, step.sequence, hash, program, debug, states, uploads, slots, seeds,
-                            tableVector, results, releases, spending, repetitionVector, step.deadlineMs);
+                            tableVector, results, releases, spending, repetitionVector, step.deadlineMs, step.mark);
 }
 
 size_t encodedBound(const Step &step) {

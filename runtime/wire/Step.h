@@ -66,6 +66,7 @@ struct Step {
   Spending spending;
   std::vector<Repetition> repetitions;
   uint64_t deadlineMs = 0;
+  uint64_t mark = 0; ///< tells messages of one number apart; 0: none
 
   /// Steps in the message.
   size_t count() const { return 1 + repetitions.size(); }

@@ -4,6 +4,7 @@
 #include "dialect/Version.h"
 #include "owner/Accounts.h"
 #include "owner/Handshake.h"
+#include "owner/Openings.h"
 #include "test/owner/Support.h"
 
 namespace sojourn::owner::test {
@@ -281,7 +282,9 @@ TEST_F(Handshakes, AFloodOfOneClientLeavesTheOthersAlone) {
     uint64_t session = connect(ada, "ada");
     ASSERT_EQ(send(byeBytes(session)).error(), "");
   }
-  expectRefused(prove(ada), "this client has connected 1024 times within 60 seconds", wire::ErrorCode_Limit);
+  expectRefused(prove(ada),
+                "this client has connected 1024 times within 60 seconds, the limit; connect again in 61 seconds",
+                wire::ErrorCode_Limit);
   connect(bob, "bob");
   world.elapsed += kChallengeMs + 1;
   connect(ada, "ada");
@@ -298,6 +301,88 @@ TEST_F(Handshakes, SessionsOfNobodyLockOutNoClient) {
             std::string::npos);
   EXPECT_NE(send(prove(ada).bytes()).error().find("3 open sessions of client 'ada'"), std::string::npos);
   connect(bob, "bob");
+}
+
+TEST_F(Handshakes, ClientsWithoutAnIdentityBeginSoOftenAMinute) {
+  limits.anonymousSessionsPerMinute = 60;
+  restart();
+  auto open = [&] {
+    Reply reply = send(helloBytes("anyone"));
+    if (const auto *welcome = reply.root->body_as_Welcome()) {
+      EXPECT_EQ(send(byeBytes(welcome->session())).error(), "");
+    }
+    return reply.error();
+  };
+  for (int round = 0; round < 60; ++round) {
+    ASSERT_EQ(open(), "") << round;
+  }
+  for (int round = 0; round < 100; ++round) {
+    ASSERT_EQ(open(),
+              "Limit: clients without an identity have opened 60 sessions within a minute, their share; connect "
+              "again in 1 second, or with an identity that the data owner knows");
+  }
+  connect(ada, "ada"); // others are not concerned
+  Client local(*owner);
+  EXPECT_NE(local.session, 0u);
+  world.elapsed += 1'000;
+  EXPECT_EQ(open(), "");
+  EXPECT_NE(open(), "");
+  world.elapsed += 10 * 60'000; // no more than a minute's is saved up
+  for (int round = 0; round < 60; ++round) {
+    ASSERT_EQ(open(), "") << round;
+  }
+  EXPECT_NE(open(), "");
+  limits.anonymousSessionsPerMinute = 2;
+  restart();
+  open();
+  open();
+  EXPECT_NE(open().find("connect again in 30 seconds"), std::string::npos);
+}
+
+TEST_F(Handshakes, AConnectionAsksForSoManyChallengesAMinute) {
+  const std::string hello = helloWith(textOf(ada.publicKey()), nonce);
+  auto ask = [&](uint64_t connection) {
+    return Reply(std::string(owner->answer(hello, Peer::client, connection).bytes)).error();
+  };
+  for (size_t round = 0; round < kChallengesPerMinute; ++round) {
+    ASSERT_EQ(ask(7), "");
+  }
+  EXPECT_EQ(ask(7),
+            "Limit: this connection has asked for 120 challenges within a minute, the limit; connect again in 1 "
+            "second");
+  EXPECT_EQ(ask(8), "");
+  world.elapsed += 500;
+  EXPECT_EQ(ask(7), "");
+  EXPECT_NE(ask(7), "");
+  owner->disconnected(7);
+  EXPECT_EQ(ask(7), "") << "nothing is kept of connections that are gone";
+}
+
+TEST_F(Handshakes, TheLogCountsSessionsThatComeInMasses) {
+  auto lines = [&](const std::string &part) {
+    size_t found = 0;
+    for (const std::string &line : world.logged) {
+      found += line.find(part) != std::string::npos;
+    }
+    return found;
+  };
+  limits.goneMs = 1'000;
+  restart();
+  world.logged.clear();
+  for (uint64_t round = 0; round < 200; ++round) {
+    ASSERT_EQ(Reply(std::string(owner->answer(helloBytes("anyone"), Peer::client, 7).bytes)).error(), "");
+  }
+  EXPECT_EQ(lines("session opened for a client without an identity, which calls itself 'anyone'"), kSessionLines);
+  EXPECT_EQ(lines("session"), kSessionLines);
+  connect(ada, "ada");
+  EXPECT_EQ(lines("session opened for ada"), 1u);
+  owner->disconnected(7);
+  world.elapsed += 2'001; // a line for each account, and the sessions are over
+  connect(ada, "ada");
+  EXPECT_EQ(lines("sessions opened: 170 more for clients without an identity"), 1u);
+  EXPECT_EQ(lines("ended: its connection is gone"), kSessionLines);
+  owner.reset();
+  EXPECT_EQ(lines("sessions ended: 170 more of clients without an identity"), 1u);
 }
 
 TEST_F(Handshakes, NamesAreInTheLogAsTheyWereProved) {

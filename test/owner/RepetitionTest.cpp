@@ -186,6 +186,33 @@ TEST_F(Repetitions, AreWatchedAndStoppedWhileTheyRun) {
             4u);
 }
 
+/// As when the request to stop waited in a network while its message ended, and the next one began.
+TEST_F(Repetitions, ALateRequestToStopEndsNoOtherMessage) {
+  auto stepsOf = [&](uint64_t mark, uint64_t stopped) {
+    StepRequest step = counting(5);
+    step.mark = mark;
+    step.results[0] += 100 * mark;
+    for (StepRequest &each : step.repetitions) {
+      each.results[0] += 100 * mark;
+      each.releases[0] += 100 * mark;
+    }
+    size_t begun = 0;
+    entering = [&] {
+      if (++begun == 2) {
+        EXPECT_EQ(client->send(watchBytes(client->session, true, stopped)).kind(), wire::ReplyBody_Progress);
+      }
+    };
+    return doneOf(client->run(addProgram(), step)).steps();
+  };
+  EXPECT_EQ(stepsOf(1, 1), 2u);
+  EXPECT_EQ(stepsOf(2, 1), 6u) << "the message of before was meant";
+  EXPECT_EQ(stepsOf(3, 4), 6u);
+  EXPECT_EQ(stepsOf(4, 0), 2u) << "an older client means whichever runs";
+  // Nothing runs: what comes then is not kept for the next.
+  EXPECT_EQ(client->send(watchBytes(client->session, true, 5)).kind(), wire::ReplyBody_Progress);
+  EXPECT_EQ(stepsOf(5, 1), 6u);
+}
+
 TEST_F(Repetitions, WatchingNobodyIsAnError) {
   EXPECT_EQ(client->send(watchBytes(client->session + 1, true)).asError().code(), wire::ErrorCode_Session);
 }

@@ -164,13 +164,13 @@ std::string stepBytes(const StepRequest &step) {
   }
   auto repetitions = builder.CreateVector(further);
   auto body = wire::CreateStep(builder, step.session, step.sequence, hash, program, debug, states, uploadsVector, slots,
-                               seeds, tables, results, releases, spending, repetitions, step.deadlineMs);
+                               seeds, tables, results, releases, spending, repetitions, step.deadlineMs, step.mark);
   return finish(builder, wire::RequestBody_Step, body.Union());
 }
 
-std::string watchBytes(uint64_t session, bool stop) {
+std::string watchBytes(uint64_t session, bool stop, uint64_t mark) {
   flatbuffers::FlatBufferBuilder builder;
-  return finish(builder, wire::RequestBody_Watch, wire::CreateWatch(builder, session, stop).Union());
+  return finish(builder, wire::RequestBody_Watch, wire::CreateWatch(builder, session, stop, mark).Union());
 }
 
 std::string uploadBytes(uint64_t session, uint64_t upload, uint64_t size, uint64_t offset, const std::string &data) {

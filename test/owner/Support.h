@@ -84,7 +84,7 @@ struct StepRequest {
   sojourn::wire::Spending spending; ///< left out where all of it is default
   /// Further steps of the message; of these states, uploads, slots, seeds, results and releases count.
   std::vector<StepRequest> repetitions;
-  uint64_t deadlineMs = 0;
+  uint64_t deadlineMs = 0, mark = 0;
 };
 
 /// A verified reply.
@@ -112,7 +112,7 @@ std::string stepBytes(const StepRequest &step);
 std::string uploadBytes(uint64_t session, uint64_t upload, uint64_t size, uint64_t offset, const std::string &data);
 std::string releaseBytes(uint64_t session, const std::vector<uint64_t> &handles);
 std::string byeBytes(uint64_t session);
-std::string watchBytes(uint64_t session, bool stop);
+std::string watchBytes(uint64_t session, bool stop, uint64_t mark = 0);
 std::string listDatasetsBytes(uint64_t session = 0);
 std::string listProgramsBytes(bool withText);
 

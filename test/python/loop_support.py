@@ -54,13 +54,16 @@ class Failing:
 
     def __init__(self):
         self.owner, self.at, self.seen, self.seconds = sojourn_numpy.NumpyOwner(), None, 0, 0.0
-        self.owner.watch = self.watch
+        self.owner.watch, self.meanwhile = self.watch, None
         self.session = _sojourn.Session(self.owner.handle, "failing")
         self.device = torch.device("owner", self.session.index)
 
     def watch(self, index, op, results):
         if index == 0:
             self.seen += 1
+            if self.meanwhile:
+                meanwhile, self.meanwhile = self.meanwhile, None
+                meanwhile()
             time.sleep(self.seconds)
             if self.seen == self.at:
                 raise ValueError("as a kernel would")

@@ -15,6 +15,7 @@ from wire_support import wired_owner  # noqa: F401 (the fixture `wire`)
 
 import _sojourn
 import sojourn
+from sojourn_numpy import wire
 
 
 @pytest.fixture(autouse=True)
@@ -53,6 +54,44 @@ def test_an_interrupt_ends_it_after_the_step_under_way(failing, seed):
     failing.seconds = 0.0
     beside.single(calls[: 4 + failure.value.steps])
     looped.check(beside)
+
+
+def test_a_late_request_to_stop_ends_no_other_loop(failing, seed):
+    """It waits in the network until the next message runs."""
+    first, calls = mlp(), calls_of(60)
+    late, steps, handle = [], [], failing.owner.handle
+
+    def slow(message):
+        asked = wire.read(message, "Request", b"SJM1")
+        if asked.body_type == "Step":
+            steps.append(1 + len(asked.body.repetitions))
+            if late and steps[-1] > 1:
+                failing.meanwhile = lambda: handle(late.pop())
+        if asked.body_type == "Watch" and asked.body.stop:
+            late.append(bytes(message))
+        return handle(message)
+
+    session = _sojourn.Session(slow, "slow")
+    device = torch.device("owner", session.index)
+    looped, beside = Training(device, first), Training(shared_owner("numpy").device, first)
+    sojourn.loop(looped.step, calls[:4], 4)
+    failing.seconds, failing.seen = 0.02, 0
+    timer = threading.Timer(0.4, lambda: signal.raise_signal(signal.SIGINT))
+    timer.start()
+    with pytest.raises(KeyboardInterrupt) as failure:
+        sojourn.loop(looped.step, calls[4:], 50)
+    timer.join()
+    done = 4 + failure.value.steps
+    assert late, "nothing was asked to stop"
+    del late[1:], steps[:]
+    failing.seconds = 0.0
+    assert len(sojourn.loop(looped.step, calls[done : done + 8], 8)) == 8
+    assert not late and failing.meanwhile is None, "the late request came"
+    assert sum(steps) == 8 and sum(count > 1 for count in steps) == 1, "none was left for another message"
+    assert steps[-1] > 1
+    beside.single(calls[: done + 8])
+    looped.check(beside)
+    session.close()
 
 
 def test_an_exception_between_steps_loses_none(seed):
