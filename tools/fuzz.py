@@ -193,7 +193,7 @@ def run(target, minutes, is_quiet):
         errors="replace",
     )
     try:
-        for line in process.stdout:
+        for line in process.stdout or ():
             report.append(line.rstrip("\n"))
             del report[:-2000]
             progress = PROGRESS.match(line)

@@ -30,8 +30,8 @@ double edgeReal(Dice &dice) {
   if (dice.chance(0.5)) {
     return static_cast<double>(dice.between(-8, 8)) / dice.of({1.0, 4.0, 10.0});
   }
-  return dice.of({0.0, -0.0, kInfinity, -kInfinity, std::numeric_limits<double>::quiet_NaN(), 1e308, -1e308, 5e-324, 1e-310,
-                  1e-38, 3e38, 1e16, 1.0 + 0x1p-52, 9007199254740993.0, -1.0});
+  return dice.of({0.0, -0.0, kInfinity, -kInfinity, std::numeric_limits<double>::quiet_NaN(), 1e308, -1e308, 5e-324,
+                  1e-310, 1e-38, 3e38, 1e16, 1.0 + 0x1p-52, 9007199254740993.0, -1.0});
 }
 
 namespace {

@@ -85,7 +85,8 @@ private:
     }
     std::string &data = keep({reinterpret_cast<const char *>(upload.data.data()), upload.data.size()});
     const auto element = static_cast<Element>(upload.element);
-    const size_t width = std::max<size_t>(1, std::min<size_t>(upload.element < kElementCount ? byteWidth(element) : 1, 8));
+    const size_t width =
+        std::max<size_t>(1, std::min<size_t>(upload.element < kElementCount ? byteWidth(element) : 1, 8));
     for (size_t changes = 1 + dice.below(3); changes > 0 && data.size() >= width; --changes) {
       char *number = data.data() + dice.below(data.size() / width) * width;
       if (element == Element::i1) {

@@ -139,8 +139,7 @@ void Messages::putStepRight(const wire_::Step &step, ClientState &client) {
     const std::string named(reinterpret_cast<const char *>(hash->data()), hash->size());
     const auto *program = step.program();
     if (program != nullptr && program->size() > 0) {
-      hashes[named] =
-          runtime::hashProgram({reinterpret_cast<const char *>(program->data()), program->size()});
+      hashes[named] = runtime::hashProgram({reinterpret_cast<const char *>(program->data()), program->size()});
     }
     if (auto known = hashes.find(named); known != hashes.end()) {
       std::memcpy(const_cast<uint8_t *>(hash->data()), known->second.data(), known->second.size());

@@ -85,8 +85,9 @@ private:
         return builder.getBoolAttr(!number.getValue().getBoolValue());
       }
       APInt value = number.getValue();
-      value = dice.chance(0.6) ? value + APInt(value.getBitWidth(), static_cast<uint64_t>(dice.between(-2, 2)), true, true)
-                               : APInt(value.getBitWidth(), static_cast<uint64_t>(edgeInteger(dice)), true, true);
+      value = dice.chance(0.6)
+                  ? value + APInt(value.getBitWidth(), static_cast<uint64_t>(dice.between(-2, 2)), true, true)
+                  : APInt(value.getBitWidth(), static_cast<uint64_t>(edgeInteger(dice)), true, true);
       return IntegerAttr::get(number.getType(), value);
     }
     if (auto number = dyn_cast<FloatAttr>(attribute)) {
@@ -113,8 +114,8 @@ private:
       return builder.getDenseF64ArrayAttr(values);
     }
     if (isa<StringAttr>(attribute)) {
-      return builder.getStringAttr(dice.of({"eq", "ne", "lt", "le", "gt", "ge", "set", "add", "mul", "max", "min", "a", "h",
-                                            "none", "tanh"}));
+      return builder.getStringAttr(
+          dice.of({"eq", "ne", "lt", "le", "gt", "ge", "set", "add", "mul", "max", "min", "a", "h", "none", "tanh"}));
     }
     return {};
   }
@@ -253,7 +254,8 @@ std::optional<runtime::EncodedProgram> mutateProgram(std::string_view program, s
   size_t edits = 1 + dice.below(3);
   for (size_t attempt = 0; edits > 0 && attempt < kTries * 3; ++attempt) {
     OwningOpRef<ModuleOp> next(cast<ModuleOp>(module.get()->clone()));
-    if (Editor(*next, dice).edit(changesResults) && succeeded(mlir::verify(*next)) && succeeded(verifyCoreForm(*next))) {
+    if (Editor(*next, dice).edit(changesResults) && succeeded(mlir::verify(*next)) &&
+        succeeded(verifyCoreForm(*next))) {
       module = std::move(next);
       --edits;
     }

@@ -109,7 +109,7 @@ void Programs::play(std::string_view input) {
       broken("a program fails inside: " + error.message);
     }
     ++(error.code == sojourn_wire::ErrorCode_Malformed || error.code == sojourn_wire::ErrorCode_Version ? counts.refused
-                                                                                                   : counts.late);
+                                                                                                        : counts.late);
     return;
   }
   {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Files that a data owner writes: what `serve --config` reads, and rules of columns (`--bounds-file`). The first byte of
-// an input chooses.
+// Files that a data owner writes: what `serve --config` reads, and rules of columns (`--bounds-file`). The first byte
+// of an input chooses.
 #include "owner/Import.h"
 #include "owner/ServeSettings.h"
 #include "test/fuzz/Bytes.h"
@@ -86,8 +86,8 @@ std::string numberOf(Dice &dice, const owner::NumberSetting *setting) {
     value = dice.chance(0.2) ? setting->least : dice.chance(0.2) ? setting->most : value;
     return setting->isWhole ? std::to_string(static_cast<int64_t>(value)) : std::to_string(value);
   }
-  return dice.of<std::string>({"1e300", "-1", "0.5", "nan", "inf", "9223372036854775807", "-9223372036854775808", "0x10",
-                               "1_000", "\"7\"", "true", "[1, 2]", "{a = 1}", "1979-05-27", "1e15", "0"});
+  return dice.of<std::string>({"1e300", "-1", "0.5", "nan", "inf", "9223372036854775807", "-9223372036854775808",
+                               "0x10", "1_000", "\"7\"", "true", "[1, 2]", "{a = 1}", "1979-05-27", "1e15", "0"});
 }
 
 /// A line of settings, most of them valid.
@@ -104,10 +104,13 @@ std::string settingLine(Dice &dice) {
 }
 
 std::string boundsLine(Dice &dice) {
-  const std::string column = dice.of<std::string>({"age", "x", "\"a b\"", "arm", "visit", "bounds.y", "bounds.z", "'q'"});
+  const std::string column =
+      dice.of<std::string>({"age", "x", "\"a b\"", "arm", "visit", "bounds.y", "bounds.z", "'q'"});
   const auto number = [&] { return std::to_string(dice.between(-50, 50)); };
   switch (dice.below(8)) {
-  case 0: return column + " = {lower = -" + std::to_string(dice.below(9)) + ", upper = " + std::to_string(dice.below(9)) + "}";
+  case 0:
+    return column + " = {lower = -" + std::to_string(dice.below(9)) + ", upper = " + std::to_string(dice.below(9)) +
+           "}";
   case 1: return column + " = {categories = [\"low\", \"high\"], fill = \"low\"}";
   case 2: return column + " = [2020-01-01, 2024-12-31]";
   case 3: return column + " = {categories = [1, 2, " + number() + "]}";

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Files with tables: those that a data owner imports (.csv, .tsv, .npz, .arrow) and those that tables rest in. The first
-// byte of an input chooses the format, the second one what is declared of the columns.
+// Files with tables: those that a data owner imports (.csv, .tsv, .npz, .arrow) and those that tables rest in. The
+// first byte of an input chooses the format, the second one what is declared of the columns.
 #include "owner/Entry.h"
 #include "owner/Import.h"
 #include "owner/ReadFile.h"
@@ -48,7 +48,9 @@ owner::RegisterOptions declared(uint8_t choice) {
 
 /// What the file that a table rests in is said to hold.
 std::vector<owner::Column> resting() {
-  return {{"a", Element::f64, owner::Bounds{-2, 3}}, {"n", Element::i64, std::nullopt}, {"b", Element::i1, std::nullopt},
+  return {{"a", Element::f64, owner::Bounds{-2, 3}},
+          {"n", Element::i64, std::nullopt},
+          {"b", Element::i1, std::nullopt},
           {"m", Element::f32, std::nullopt, nullptr, {2, 3}}};
 }
 constexpr int64_t kRestingRows = 5;
@@ -126,7 +128,8 @@ void Tables::map(const std::string &path) {
 
 std::string cellOf(Dice &dice, size_t column) {
   if (dice.chance(0.03)) {
-    return dice.of<std::string>({"", "NA", "nan", "-inf", "1e999", "9223372036854775808", "x", "\"", "1,5", "0x1p3", "\xff"});
+    return dice.of<std::string>(
+        {"", "NA", "nan", "-inf", "1e999", "9223372036854775808", "x", "\"", "1,5", "0x1p3", "\xff"});
   }
   switch (column) {
   case 0: return std::to_string(dice.between(-20, 30) / 8.0);
@@ -215,7 +218,8 @@ std::string Tables::change(std::string input, size_t most, Dice &dice) {
     }
     const auto choice = static_cast<uint8_t>(dice.below(32));
     // Of the columns that are declared there may be none.
-    return (std::string{static_cast<char>(format), static_cast<char>(dice.chance(0.6) ? 0 : choice)} + made).substr(0, most);
+    return (std::string{static_cast<char>(format), static_cast<char>(dice.chance(0.6) ? 0 : choice)} + made)
+        .substr(0, most);
   }
   if (dice.chance(0.1)) {
     input[1] = static_cast<char>(dice.below(32));

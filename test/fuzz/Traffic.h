@@ -11,8 +11,8 @@
 namespace sojourn::fuzz {
 
 struct Sent {
-  static constexpr uint8_t kAsItIs = 1;      ///< session, number and hash stay as they are
-  static constexpr uint8_t kAfterPause = 2;  ///< so late that sessions of closed connections have ended
+  static constexpr uint8_t kAsItIs = 1;     ///< session, number and hash stay as they are
+  static constexpr uint8_t kAfterPause = 2; ///< so late that sessions of closed connections have ended
 
   uint8_t client = 0; ///< modulo the number of clients
   uint8_t flags = 0;

@@ -106,7 +106,8 @@ def test_mutated_requests(client, rng):
     p = rich_program()
     done = 0
     for n in range(400):
-        data = rich_request(client, p.encode(), p.encode_debug(), [100 + n])  # a handle of its own, or none would be Done
+        # Each keeps its value under a handle of its own: else none after the first would be Done.
+        data = rich_request(client, p.encode(), p.encode_debug(), [100 + n])
         started = time.monotonic()
         # Whatever its kind says: a flipped bit may make another kind of request of it.
         reply = client.raw_step(_mutated(rng, data) if n % 2 else _one_bit(rng, data))
