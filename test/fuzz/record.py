@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Records what a client sends while it trains and measures at an owner with the tables of test/attack, as seeds.
 
-    python test/fuzz/record.py        # writes test/fuzz/corpus/TARGET/NAME
+    python test/fuzz/record.py [FOLDER]    # writes TARGET/NAME there, or in test/fuzz/corpus
 
 Each recording is one input of a target. Session ids, numbers and versions in it are those of this run; the target puts
 them right.
@@ -300,7 +300,7 @@ def settings():
 
 
 def write(target, name, data):
-    folder = CORPUS / target
+    folder = pathlib.Path(*sys.argv[1:2] or [CORPUS]) / target
     folder.mkdir(parents=True, exist_ok=True)
     (folder / name).write_bytes(data)
     print(f"{target}/{name}: {len(data)} bytes")

@@ -3,6 +3,7 @@
 
 import json
 import pathlib
+import subprocess
 import sys
 
 import pytest
@@ -105,6 +106,17 @@ def test_arguments(fuzz, capsys, words, text):
     with pytest.raises(SystemExit) as ended:
         fuzz.arguments_of(words)
     assert ended.value.code == 2 and text in capsys.readouterr().err
+
+
+@pytest.mark.slow
+def test_seeds_are_recorded_anew(tmp_path):
+    """As many as there are, of the same names: what they hold follows from the recorder of the day."""
+    folder = TOOLS.parent / "test/fuzz"
+    subprocess.run([sys.executable, folder / "record.py", tmp_path], check=True, capture_output=True)
+    names = lambda root: sorted(str(path.relative_to(root)) for path in root.rglob("*") if path.is_file())
+    assert names(tmp_path) == names(folder / "corpus")
+    assert all(path.stat().st_size < 100_000 for path in tmp_path.rglob("*"))
+    assert str(TOOLS.parent).encode() not in b"".join(path.read_bytes() for path in (tmp_path / "messages").iterdir())
 
 
 def test_targets_have_seeds_and_are_in_the_readme(fuzz):
