@@ -291,6 +291,7 @@ def settings():
         b"idle_seconds = 3600\n[values]\nbytes = 0\nper_session = 100\n[programs]\nmost = 20\n[plans]\nbytes = 1\n",
     )
     yield "inline", b'\0listen = "ipc:///a"\nsteps = {seconds = 0.0004, all_arena_bytes = 0}\n'
+    yield "time-without-hour", b"\1visit = {lower = 2020-01-01, fill = 2021-01-01T:00}\n"  # an assert of the reader
     yield "bounds", b"\1age = [0, 120]\nweight = {lower = 0.5, upper = 300, fill = 70}\n"
     yield (
         "meanings",
