@@ -292,6 +292,7 @@ def settings():
     )
     yield "inline", b'\0listen = "ipc:///a"\nsteps = {seconds = 0.0004, all_arena_bytes = 0}\n'
     yield "time-without-hour", b"\1visit = {lower = 2020-01-01, fill = 2021-01-01T:00}\n"  # an assert of the reader
+    yield "letter-behind-a-number", "\1x = {lower = 0, fill = 0\u0444}\n".encode()  # none of its ranges of white space
     yield "bounds", b"\1age = [0, 120]\nweight = {lower = 0.5, upper = 300, fill = 70}\n"
     yield (
         "meanings",

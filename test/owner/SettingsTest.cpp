@@ -88,8 +88,9 @@ TEST_F(Settings, MistakesNameTheirLine) {
   EXPECT_EQ(mistake("steps = 3\n"), "line 1: 'steps' is 3, expected a table: [steps]");
   EXPECT_EQ(mistake("listen = 3\n"), "line 1: 'listen' is 3, expected a text: ipc:///path/to.sock or tcp://host:port");
   EXPECT_NE(read("a = = 3\n").find("', line 1: "), std::string::npos);
-  // Where asserts are on, the reader's own used to end the process.
+  // Where asserts or sanitizers are on, the reader's own used to end the process.
   EXPECT_NE(read("a = 2021-01-01T:00\n").find("', line 1: "), std::string::npos);
+  EXPECT_NE(read("a = 0\u0444\n").find("', line 1: "), std::string::npos);
   EXPECT_NE(errorText(readSettings(folder.file("none.toml"), settings)).find("cannot read"), std::string::npos);
 }
 
