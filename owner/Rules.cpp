@@ -4,10 +4,9 @@
 #include "owner/Import.h"
 #include "owner/Moment.h"
 #include "owner/SourceFile.h"
+#include "owner/Toml.h"
 
-#define TOML_EXCEPTIONS 0
 #include <sstream>
-#include <toml++/toml.h>
 
 namespace sojourn::owner {
 

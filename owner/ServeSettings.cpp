@@ -5,14 +5,13 @@
 #include "owner/Budget.h"
 #include "owner/Error.h"
 #include "owner/Text.h"
+#include "owner/Toml.h"
 #include "runtime/wire/Address.h"
 
-#define TOML_EXCEPTIONS 0
 #include <algorithm>
 #include <cmath>
 #include <sstream>
 #include <thread>
-#include <toml++/toml.h>
 
 namespace sojourn::owner {
 

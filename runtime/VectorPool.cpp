@@ -2,6 +2,7 @@
 // Lines of sum and maximum pooling, and of the latter's gradient, for f32 with strides of one and two. Compiled as
 // VectorKernels.cpp is.
 #include "runtime/PoolShape.h"
+#include "runtime/VectorShuffle.h"
 #include "runtime/VectorWidth.h"
 #include <stdint.h>
 
@@ -41,7 +42,7 @@ template <int lanes, int stride>
     for (int lane = 0; lane < lanes; ++lane) {
       even[lane] = 2 * lane;
     }
-    return __builtin_shuffle(load<Real>(x), load<Real>(x + lanes), even);
+    return shuffled(load<Real>(x), load<Real>(x + lanes), even);
   }
 }
 
@@ -172,7 +173,7 @@ template <int lanes, int stride>
         low[lane] = lane / 2 + lane % 2 * lanes;
         high[lane] = low[lane] + lanes / 2;
       }
-      const Real parts[2] = {__builtin_shuffle(first, second, low), __builtin_shuffle(first, second, high)};
+      const Real parts[2] = {shuffled(first, second, low), shuffled(first, second, high)};
       __builtin_memcpy(target + from * 2, parts, sizeof parts);
     }
   }
@@ -219,7 +220,7 @@ int64_t spreadSquares(float *target, const float *gradient, const int32_t *codes
     float rows[2][2 * lanes];
     for (int row = 0; row < 2; ++row) {
       const Real even = code == 2 * row ? value : zero, odd = code == 2 * row + 1 ? value : zero;
-      const Real parts[2] = {__builtin_shuffle(even, odd, low), __builtin_shuffle(even, odd, high)};
+      const Real parts[2] = {shuffled(even, odd, low), shuffled(even, odd, high)};
       __builtin_memcpy(rows[row], parts, sizeof parts);
     }
     for (int part = 0; part < lanes; part += piece) {

@@ -4,6 +4,7 @@
 //
 // An element of a result is one chain of such additions per kDepth of the inner dim, and these are added in order: its
 // bits depend neither on the tile it is made in nor on the width of vectors.
+#include "runtime/VectorShuffle.h"
 #include <stdint.h>
 
 namespace sojourn::runtime::SOJOURN_ISA {
@@ -46,8 +47,8 @@ template <int size>
   for (int line = 0; line < kLanes; ++line) {
     if ((line & size) == 0) {
       const Vector a = lines[line], b = lines[line + size];
-      lines[line] = __builtin_shuffle(a, b, first);
-      lines[line + size] = __builtin_shuffle(a, b, second);
+      lines[line] = shuffled(a, b, first);
+      lines[line + size] = shuffled(a, b, second);
     }
   }
 }

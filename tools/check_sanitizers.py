@@ -47,6 +47,8 @@ SANITIZERS = {
             "passes-tests": [],
             "runtime-tests": [f"--gtest_filter=-{LEFT_OUT}"],
             "owner-tests": [],
+            "attack-tests": [],
+            "fuzz-tests": [],
         },
         variables={
             # LLVM's allocators poison what they hold back, but only in code that knows of the sanitizer: ours. What the
@@ -60,6 +62,7 @@ SANITIZERS = {
     "tsan": Sanitizer(
         "tsan",
         programs={
+            "wire-tests": [],
             "ledger-tests": [],
             "noise-tests": [],
             # What shares rows out, or runs beside another run. A process forked from threads may have none here.
@@ -88,9 +91,9 @@ def stale_headers(plan):
     return re.findall(r"\S*cmake_pch\.hxx\.[gp]ch$", plan, re.MULTILINE)
 
 
-def build(sanitizer):
+def build(sanitizer, targets=None):
     """Configures and builds; returns the failed command, or an empty text."""
-    preset, targets = sanitizer.name, list(sanitizer.programs)
+    preset, targets = sanitizer.name, list(targets or sanitizer.programs)
     if subprocess.run(["cmake", "--preset", preset], cwd=ROOT, stdout=subprocess.DEVNULL).returncode != 0:
         return f"cmake --preset {preset} failed"
     plan = subprocess.run(["ninja", "-C", sanitizer.folder, "-n", *targets], capture_output=True, text=True).stdout

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Tables of artifacts: specified without data, bound to an owner's datasets at the start of a run.
 #include "frontend/ahead/Artifact.h"
+#include "frontend/ahead/TableSpec.h"
 #include "frontend/compile/Names.h"
 #include "frontend/tables/Rows.h"
 #include "frontend/session/Session.h"
@@ -38,91 +39,7 @@ private:
   std::shared_ptr<RowReader> recorded_;
 };
 
-std::string typeText(const Column &column) {
-  std::string text(c10::getDtypeNames(column.dtype).first);
-  return column.shape.empty() ? text : text + " " + c10::str(c10::IntArrayRef(column.shape));
-}
-
-std::string boundsText(const Column &column) {
-  if (!column.bounds) {
-    return "no bounds";
-  }
-  char text[80];
-  std::snprintf(text, sizeof(text), "bounds [%.17g, %.17g]", column.bounds->first, column.bounds->second);
-  return text;
-}
-
-std::string defaultsText(const Dataset &table) {
-  char text[120];
-  std::snprintf(text, sizeof(text), "noise multiplier %g, clip %g and metric bound %g", table.noiseMultiplier,
-                table.clip, table.metricBound);
-  return text;
-}
-
-bool statesDefaults(const Dataset &table) { return table.policy == "private" && table.noiseMultiplier != 0; }
-
 auto defaultsOf(const Dataset &table) { return std::tie(table.noiseMultiplier, table.clip, table.metricBound); }
-
-/// What is wrong with the policy of a description: what is private has bounds, from which its noise follows.
-std::string checkPolicy(const Dataset &spec) {
-  bool isPrivate = spec.policy == "private";
-  if (!isPrivate && spec.policy != "open" && !spec.policy.empty()) {
-    return "its policy is '" + spec.policy + "', expected 'open', 'private' or none";
-  }
-  for (const Column &column : spec.columns) {
-    if (isPrivate && !column.bounds && column.dtype != at::kBool) {
-      return "it is private, but column '" + column.name +
-             "' has no bounds; declare bounds for each column of a private table";
-    }
-  }
-  bool isPossible = true;
-  for (double number : {spec.noiseMultiplier, spec.clip, spec.metricBound}) {
-    isPossible = isPossible && std::isfinite(number) && (statesDefaults(spec) ? number > 0 : number == 0);
-  }
-  return isPossible || !isPrivate
-             ? ""
-             : "its defaults are " + defaultsText(spec) + ", expected three numbers above 0, or none";
-}
-
-/// What is wrong with one column of a description, or an empty text.
-std::string checkColumn(const Column &column) {
-  std::string where = "column '" + column.name + "' has ";
-  switch (column.dtype) {
-  case at::kBool:
-  case at::kByte:
-  case at::kChar:
-  case at::kShort:
-  case at::kInt:
-  case at::kLong:
-  case at::kHalf:
-  case at::kFloat:
-  case at::kDouble: break;
-  default:
-    return where + "type " + std::string(c10::getDtypeNames(column.dtype).first) +
-           "; a table holds bool, uint8, int8 to int64, float16, float32 and float64";
-  }
-  int64_t elements = 1;
-  bool large = column.shape.size() > limits::kEntryRank;
-  for (int64_t size : column.shape) {
-    large = large || size < 1 || __builtin_mul_overflow(elements, size, &elements) || elements > limits::kEntryElements;
-  }
-  if (large) {
-    return where + "entries of shape " + c10::str(c10::IntArrayRef(column.shape)) + "; expected at most " +
-           std::to_string(limits::kEntryRank) + " sizes of at least 1, and at most " +
-           std::to_string(limits::kEntryElements) + " elements";
-  }
-  if (column.bounds) {
-    auto [lower, upper] = *column.bounds;
-    if (!std::isfinite(lower) || !std::isfinite(upper) || lower > upper) {
-      return where + boundsText(column) + "; expected two finite numbers, the lower one first";
-    }
-  }
-  if (column.meaning && column.meaning->categories() > 0 && (column.dtype != at::kLong || !column.shape.empty())) {
-    return where + "categories and is " + typeText(column) + "; codes of categories are plain numbers of type int64";
-  }
-  std::string problem = column.meaning ? problemOf(*column.meaning) : "";
-  return problem.empty() ? "" : "column '" + column.name + "' " + problem;
-}
 
 /// What of the categories differs from those that a step was compiled for, or an empty text.
 std::string otherCategories(const Meaning &compiled, const Meaning &there) {
@@ -198,39 +115,6 @@ DatasetInfo infoOf(const Dataset &spec) {
         std::tie(spec.noiseMultiplier, spec.clip, spec.metricBound);
   }
   return info;
-}
-
-std::string checkTableSpec(const Dataset &spec) {
-  if (spec.rows && (*spec.rows < 1 || *spec.rows > limits::kTableRows)) {
-    return "it has " + std::to_string(*spec.rows) + " rows; expected a number in [1, " +
-           std::to_string(limits::kTableRows) + "], or none if any number of rows fits";
-  }
-  if (spec.columns.empty() || spec.columns.size() > limits::kColumns) {
-    return "it has " + std::to_string(spec.columns.size()) + " columns; expected 1 to " +
-           std::to_string(limits::kColumns);
-  }
-  std::set<std::string> names;
-  size_t bytes = 0;
-  for (const Column &column : spec.columns) {
-    bytes += column.meaning ? categoryBytes(*column.meaning) : 0;
-    if (bytes > kTableCategoryBytes) {
-      return "its categories have more than " + std::to_string(kTableCategoryBytes) + " bytes, the limit of a table";
-    }
-    if (column.name.empty() || column.name.size() > limits::kNameBytes) {
-      return "a column's name has " + std::to_string(column.name.size()) + " bytes; expected 1 to " +
-             std::to_string(limits::kNameBytes);
-    }
-    if (!isUtf8(column.name)) {
-      return "the name of column " + std::to_string(names.size()) + " (counting from 0) is not UTF-8 text";
-    }
-    if (!names.insert(column.name).second) {
-      return "two columns are named '" + column.name + "'";
-    }
-    if (std::string problem = checkColumn(column); !problem.empty()) {
-      return problem;
-    }
-  }
-  return checkPolicy(spec);
 }
 
 std::vector<wire::TableBinding> bindTables(Artifact &artifact, const Owner &owner,

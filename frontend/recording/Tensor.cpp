@@ -4,28 +4,11 @@
 
 #include "frontend/Error.h"
 #include "frontend/session/Session.h"
-#include "runtime/LibraryElement.h"
 
 #include <algorithm>
 #include <atomic>
 
 namespace sojourn::frontend {
-
-Element elementOf(at::ScalarType type) {
-  checkElement(type);
-  return *runtime::elementOf(type);
-}
-
-at::ScalarType scalarTypeOf(Element element) { return runtime::scalarTypeOf(element); }
-
-void checkElement(at::ScalarType type) {
-  std::optional<Element> element = runtime::elementOf(type);
-  if (!element) {
-    raise(ErrorKind::Unsupported, std::string("dtype ") + c10::toString(type) +
-                                      " is not supported on device owner; use bool, uint8, int8..int64, "
-                                      "float16, bfloat16, float32, float64, complex64 or complex128");
-  }
-}
 
 at::Tensor hostTensor(at::ScalarType dtype, c10::IntArrayRef sizes, std::span<const uint8_t> bytes) {
   size_t expected = c10::elementSize(dtype);

@@ -21,7 +21,7 @@ static void fill(void *const out, const size_t size) {
 }
 static uint32_t number() { return static_cast<uint32_t>((*source)()); }
 
-World::World(uint64_t seed) : system(seed) {
+World::World(uint64_t seed, const owner::Limits &limits) : system(seed) {
   static randombytes_implementation implementation = {name, number, nullptr, nullptr, fill, nullptr};
   source = &system;
   static const bool isSet = randombytes_set_implementation(&implementation) == 0 && sodium_init() >= 0;
@@ -30,7 +30,7 @@ World::World(uint64_t seed) : system(seed) {
   }
   system.seed(seed); // libsodium takes some of it when it starts
   support.random.seed(seed);
-  owner = std::make_unique<owner::Owner>(support.environment());
+  owner = std::make_unique<owner::Owner>(support.environment(), limits);
   if (!owner->status().empty()) {
     llvm::report_fatal_error(llvm::Twine("no owner: ") + owner->status());
   }
@@ -48,15 +48,34 @@ World::~World() {
 }
 
 std::string World::send(const std::string &request, size_t client) {
+  source = &system;
   ++support.now;
   ++support.elapsed;
   return owner->handle(request, clients->peer(client));
 }
 
+uint64_t World::connect(size_t client) {
+  return clients->connect(client, [&](const std::string &bytes) { return send(bytes, client); });
+}
+
+void World::passTime(int64_t milliseconds) {
+  support.now += milliseconds;
+  support.elapsed += milliseconds;
+}
+
+std::string World::version(llvm::StringRef table) const {
+  for (auto [shape, text] : llvm::zip(tableShapes(), versions)) {
+    if (shape.name == table) {
+      return text;
+    }
+  }
+  return "";
+}
+
 World::Session &World::session(size_t client) {
   auto [known, isNew] = sessions.try_emplace(client);
   if (isNew) {
-    known->second.id = clients->connect(client, [&](const std::string &bytes) { return send(bytes, client); });
+    known->second.id = connect(client);
   }
   return known->second;
 }

@@ -28,17 +28,23 @@ struct Transcript {
 /// Worlds with one seed and one history answer alike.
 class World {
 public:
-  explicit World(uint64_t seed);
+  explicit World(uint64_t seed, const owner::Limits &limits = {});
   ~World();
   World(const World &) = delete;
   /// Sends a session; encoded programs by step.
   Transcript play(const Attack &attack, const std::vector<runtime::EncodedProgram> &programs);
 
+  /// For sessions that are no attacks: bytes as that client sends them, and a session of its own (0: refused).
+  std::string send(const std::string &request, size_t client);
+  uint64_t connect(size_t client);
+  void passTime(int64_t milliseconds);
+  /// Of a table, by its name.
+  std::string version(llvm::StringRef table) const;
+
 private:
   struct Session {
     uint64_t id = 0, sequence = 1;
   };
-  std::string send(const std::string &request, size_t client);
   Session &session(size_t client);
   /// Sends what goes ahead, and takes its bytes out of the step.
   void sendAhead(owner::test::StepRequest &step, size_t client);

@@ -67,11 +67,14 @@ TEST_F(Hostile, EveryByteFlippedAndEveryLengthCutGetsOneReply) {
   step.hash.assign(keeping.hash.begin(), keeping.hash.end());
   step.sequence = client.steps + 1;
   std::string bytes = stepBytes(step);
+  size_t done = 0, misnumbered = 0;
   for (size_t at = 0; at < bytes.size(); ++at) {
     std::string broken = bytes;
     broken[at] = static_cast<char>(broken[at] ^ 0xff);
     Reply reply(owner.handle(broken));
+    misnumbered += reply.error().find("sequence number") != std::string::npos;
     if (reply.kind() == wire::ReplyBody_Done) { // some flips do no harm
+      ++done;
       client.send(releaseBytes(client.session, {2}));
       step.sequence = ++client.steps + 1;
       bytes = stepBytes(step);
@@ -80,10 +83,13 @@ TEST_F(Hostile, EveryByteFlippedAndEveryLengthCutGetsOneReply) {
     EXPECT_NE(cut.error(), "");
   }
   EXPECT_EQ(owner.liveSessions(), 1u);
+  EXPECT_GE(done, step.uploads[0].data.size()) << "flips of what is uploaded do no harm";
+  EXPECT_LE(misnumbered, sizeof step.sequence) << "flips are refused for the number of a step that was not flipped";
 }
 
 TEST_F(Hostile, FlippedProgramsNeverCrash) {
   auto program = readProgram();
+  size_t programs = 0, debugs = 0;
   for (size_t at = 0; at < program.program.size(); ++at) {
     runtime::EncodedProgram broken = program;
     broken.program[at] = static_cast<char>(broken.program[at] ^ (1 << (at % 8)));
@@ -93,6 +99,7 @@ TEST_F(Hostile, FlippedProgramsNeverCrash) {
     step.results = {2};
     Reply reply = client.run(broken, step);
     if (reply.error().empty()) {
+      ++programs;
       client.send(releaseBytes(client.session, {2}));
     }
   }
@@ -103,10 +110,14 @@ TEST_F(Hostile, FlippedProgramsNeverCrash) {
     step.tables = {"open"};
     step.results = {2};
     if (client.run(broken, step).error().empty()) {
+      ++debugs;
       client.send(releaseBytes(client.session, {2}));
     }
   }
   EXPECT_EQ(owner.liveHandles(), 1u);
+  // Where hardly any ran, hardly any check behind the first ones was met.
+  EXPECT_GE(programs, 10u) << "of " << program.program.size();
+  EXPECT_GE(debugs, program.debug.size() / 4) << "of " << program.debug.size();
 }
 
 TEST_F(Hostile, VersionsAreNamed) {

@@ -93,31 +93,46 @@ def _mutated(rng, data: bytes) -> bytes:
     return bytes(damaged)
 
 
+def _one_bit(rng, data: bytes) -> bytes:
+    """Half of the mutants: one bit of those that more changes would hide."""
+    damaged = bytearray(data)
+    damaged[int(rng.integers(len(damaged)))] ^= 1 << int(rng.integers(8))
+    return bytes(damaged)
+
+
 @pytest.mark.alone
 def test_mutated_requests(client, rng):
     """Bit flips anywhere: a reply each time, never an internal error, never long."""
     p = rich_program()
-    for _ in range(600):
-        data = rich_request(client, p.encode(), p.encode_debug())
+    done = 0
+    for n in range(400):
+        # Each keeps its value under a handle of its own: else none after the first would be Done.
+        data = rich_request(client, p.encode(), p.encode_debug(), [100 + n])
         started = time.monotonic()
         # Whatever its kind says: a flipped bit may make another kind of request of it.
-        reply = client.raw_step(_mutated(rng, data))
+        reply = client.raw_step(_mutated(rng, data) if n % 2 else _one_bit(rng, data))
+        done += reply.kind == "Done"
         assert reply.kind != "Error" or reply.code != errors.INTERNAL, reply.message
         assert time.monotonic() - started < 5
+    assert done >= 120, f"{done} of 400 requests were Done: hardly any got past the first checks"
 
 
 def test_mutated_programs(client, rng):
     """The same with the hash made right again, so that the program's own checks are reached."""
     program, debug = rich_program().encode(), rich_program().encode_debug()
-    codes = set()
-    for n in range(1200):
-        damaged = _mutated(rng, program)
-        reply = client.raw_step(rich_request(client, damaged, _mutated(rng, debug) if n % 3 == 0 else debug, [100 + n]))
+    codes, done = set(), 0
+    for n in range(900):
+        # Of three: many changes, one bit of the program, one bit of its debug table.
+        damaged = (_mutated(rng, program), _one_bit(rng, program), program)[n % 3]
+        lines = (_mutated(rng, debug) if n % 2 else debug, debug, _one_bit(rng, debug))[n % 3]
+        reply = client.raw_step(rich_request(client, damaged, lines, [100 + n]))
         assert reply.kind in ("Done", "Error")
+        done += reply.kind == "Done"
         if reply.kind == "Error":
             codes.add(reply.code)
             assert reply.code not in (errors.INTERNAL, errors.EXECUTION), reply.message
     assert errors.MALFORMED in codes
+    assert done >= 200, f"{done} of 900 programs ran: hardly any got past the first checks"
 
 
 def test_random_bytes(client, rng):
