@@ -213,7 +213,7 @@ llvm::Error serveUntilSignal(Owner &owner, const ServeSettings &settings, const 
   sigaddset(&signals, SIGTERM);
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);
   const auto workers = static_cast<unsigned>(settings.limits.requests) + kSpareWorkers;
-  auto server = Server::start(owner, {settings.listen, workers});
+  auto server = Server::start(owner, {settings.listen, workers, settings.plainTcp});
   if (!server) {
     return server.takeError();
   }

@@ -227,8 +227,9 @@ llvm::Expected<sojourn::wire::Message> OwnerState::serve(const wire::Request &re
       }
     }
     if (connection) {
+      const bool looks = request.body_type() == wire::RequestBody_Watch;
       std::lock_guard lock(mutex);
-      if (RunningStep *step = sessions.connected(session, connection)) {
+      if (RunningStep *step = sessions.connected(session, connection, looks)) {
         running.keep(*step);
       }
     }
@@ -258,21 +259,6 @@ Owner::~Owner() {
 }
 
 std::string Owner::status() const { return state->problem; }
-
-void Owner::disconnected(uint64_t connection) noexcept {
-  std::lock_guard lock(state->mutex);
-  state->openings.disconnected(connection);
-  for (RunningStep *step : state->sessions.disconnected(connection)) {
-    state->running.endIn(*step, kGoneGrace, StopCause::connection);
-  }
-}
-
-void Owner::endSteps(uint64_t connection, std::chrono::milliseconds grace) noexcept {
-  std::lock_guard lock(state->mutex);
-  for (RunningStep *step : state->sessions.stepsOf(connection)) {
-    state->running.endIn(*step, grace, StopCause::closing);
-  }
-}
 
 sojourn::wire::Message Owner::answer(std::string_view request, Peer peer, uint64_t connection,
                                      std::string_view certificate) noexcept {

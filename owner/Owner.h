@@ -66,6 +66,12 @@ public:
   sojourn::wire::Message answer(std::string_view request, Peer peer = Peer::owner, uint64_t connection = 0,
                                 std::string_view certificate = {}) noexcept;
   void disconnected(uint64_t connection) noexcept;
+  /// Whether the last request of a session came over the connection; and all connections of which that is true, sorted.
+  bool hasSession(uint64_t connection) const noexcept;
+  std::vector<uint64_t> connections() const;
+  /// Room for a message of a session that is about to arrive, which counts as its values do until the result goes. Null
+  /// where it does not fit or there is no such session: `refusal` is the reply.
+  std::shared_ptr<const void> room(uint64_t session, size_t bytes, sojourn::wire::Message &refusal) noexcept;
   /// Steps under way of sessions whose last request came over the connection end within `grace`, by themselves or with
   /// an error of code Stopped: the server closes.
   void endSteps(uint64_t connection, std::chrono::milliseconds grace) noexcept;

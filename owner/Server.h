@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// The only file of the owner that knows sockets: requests from nng to Owner::handle and back.
+// The owner's only files that know sockets, with Connection.h: requests from nng's streams to Owner::answer and back.
 #ifndef SOJOURN_OWNER_SERVER_H
 #define SOJOURN_OWNER_SERVER_H
 
+#include "owner/ConnectionTimes.h"
+#include "owner/Limits.h"
 #include "owner/Owner.h"
 
 #include "llvm/ADT/STLFunctionalExtras.h"
@@ -17,9 +19,13 @@ namespace sojourn::owner {
 inline constexpr unsigned kSpareWorkers = 32;
 
 struct ServerOptions {
-  std::string listen; ///< ipc:///path, tcp://host:port, inproc://name
+  std::string listen; ///< ipc:///path, tls+tcp://host:port, inproc://name; tcp://host:port of this machine
   /// Requests served at once, each by a thread that waits while its step runs; threads are made as they are needed.
   unsigned workers = static_cast<unsigned>(Limits().requests) + kSpareWorkers;
+  bool plainTcp = false; ///< whether tcp:// is allowed
+  ConnectionTimes times{};
+  /// Beyond these the oldest that is not a session's is closed.
+  size_t connections = 4'096;
 };
 
 class Server {
@@ -39,7 +45,7 @@ public:
   uint64_t requests() const;
 
 private:
-  struct State;
+  class State;
   explicit Server(std::unique_ptr<State> state);
   std::unique_ptr<State> state;
 };

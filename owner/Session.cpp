@@ -2,6 +2,8 @@
 // Opening, leasing and ending of sessions.
 #include "owner/Session.h"
 
+#include "llvm/ADT/STLExtras.h"
+
 #include "owner/Accounts.h"
 
 #include "owner/RequestError.h"
@@ -59,9 +61,9 @@ llvm::Expected<std::shared_ptr<Session>> Sessions::find(uint64_t id) {
   return found->second;
 }
 
-RunningStep *Sessions::connected(uint64_t id, uint64_t connection) {
+RunningStep *Sessions::connected(uint64_t id, uint64_t connection, bool looks) {
   auto found = sessions.find(id);
-  if (found == sessions.end() || isOver(*found->second)) {
+  if (found == sessions.end() || isOver(*found->second) || (looks && !found->second->goneMs)) {
     return nullptr;
   }
   found->second->connection = connection;
@@ -76,6 +78,19 @@ std::vector<RunningStep *> Sessions::disconnected(uint64_t connection) {
     }
   }
   return stepsOf(connection);
+}
+
+std::vector<uint64_t> Sessions::connections() const {
+  std::vector<uint64_t> all;
+  for (const auto &[id, session] : sessions) {
+    all.push_back(session->connection);
+  }
+  llvm::sort(all);
+  return all;
+}
+
+bool Sessions::isConnected(uint64_t connection) const {
+  return llvm::any_of(sessions, [&](const auto &entry) { return entry.second->connection == connection; });
 }
 
 std::vector<RunningStep *> Sessions::stepsOf(uint64_t connection) const {

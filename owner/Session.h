@@ -128,11 +128,14 @@ public:
   AccountLines ended{kSessionLines, kSessionLineMs, "sessions ended", "of"};
 
   /// A request of the session has come over a connection; unknown sessions have none. Returns the step of the session
-  /// that runs, if any.
-  RunningStep *connected(uint64_t id, uint64_t connection);
+  /// that runs, if any. `looks`: a client that looks after its step, over a second connection where the first is open.
+  RunningStep *connected(uint64_t id, uint64_t connection, bool looks);
   /// A connection has closed. Sessions whose last request came over it end unless another one comes soon. Returns their
   /// steps that run.
   std::vector<RunningStep *> disconnected(uint64_t connection);
+  /// Connections over which the last request of a session came, sorted.
+  std::vector<uint64_t> connections() const;
+  bool isConnected(uint64_t connection) const;
   /// Steps that run, of sessions whose last request came over a connection.
   std::vector<RunningStep *> stepsOf(uint64_t connection) const;
 

@@ -3,7 +3,7 @@
 """Measures a served owner with many clients: small steps per second, times of their replies and fairness, without and
 beside clients with large steps; and how long a server takes until it listens.
 
-Clients are threads of `bench-serving` and connect over ipc, without an identity. `--beside FOLDER` measures the server of
+Clients are threads of `bench-serving` and connect over ipc (`--tls`: and over TLS), without an identity. `--beside FOLDER` measures the server of
 another built checkout in the same rounds, in turns.
 """
 
@@ -11,6 +11,7 @@ import argparse
 import json
 import os
 import pathlib
+import socket
 import statistics
 import subprocess
 import sys
@@ -21,14 +22,16 @@ from rich.console import Console
 from rich.table import Table
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-CLIENTS = ROOT / "build/bin/bench-serving"
 # Clients with small steps, with large ones.
 CASES = [(1, 0), (4, 0), (16, 0), (64, 0), (8, 16)]
 
 
-def serve(root, folder):
+def serve(root, folder, over_tls):
     """A server that listens, and the seconds that it took for that."""
     address, printed = f"ipc://{folder}/owner.sock", pathlib.Path(folder, "log")
+    if over_tls:
+        with socket.create_server(("127.0.0.1", 0)) as probe:
+            address = f"tls+tcp://127.0.0.1:{probe.getsockname()[1]}"
     command = [root / "build/bin/sojourn-owner", "serve", "--store", f"{folder}/store", "--listen", address]
     with printed.open("w") as log:
         begin = time.perf_counter()
@@ -40,12 +43,12 @@ def serve(root, folder):
     return server, address, time.perf_counter() - begin
 
 
-def measure(root, small, large, seconds):
+def measure(root, over_tls, small, large, seconds):
     with tempfile.TemporaryDirectory(prefix="sojourn-bench-") as folder:
-        server, address, ready = serve(root, folder)
+        server, address, ready = serve(root, folder, over_tls)
         try:
-            command = [CLIENTS, address, small, large, seconds]
-            environment = dict(os.environ, OPENBLAS_NUM_THREADS="1")
+            command = [root / "build/bin/bench-serving", address, small, large, seconds]
+            environment = dict(os.environ, OPENBLAS_NUM_THREADS="1", XDG_CONFIG_HOME=folder)
             done = subprocess.run(
                 [str(word) for word in command], capture_output=True, text=True, timeout=600, env=environment
             )
@@ -62,15 +65,20 @@ def main():
     parser.add_argument("--rounds", type=int, default=3, help="rounds of each case (3)")
     parser.add_argument("--seconds", type=float, default=4, help="seconds of each measurement (4)")
     parser.add_argument("--beside", type=pathlib.Path, metavar="FOLDER", help="another built checkout")
+    parser.add_argument("--tls", action="store_true", help="also over TLS")
     parser.add_argument("--json", type=pathlib.Path, metavar="FILE", help="also write the results here")
     arguments = parser.parse_args()
-    roots = {"this": ROOT} | ({"beside": arguments.beside.resolve()} if arguments.beside else {})
+    roots = {"this": (ROOT, False)}
+    if arguments.tls:
+        roots["this, TLS"] = (ROOT, True)
+    if arguments.beside:
+        roots["beside"] = (arguments.beside.resolve(), False)
     results = []
     for small, large in CASES:
         found: dict = {name: [] for name in roots}
         for number in range(arguments.rounds):
             for name in sorted(roots, reverse=number % 2 == 0):  # who goes first alternates
-                found[name].append(measure(roots[name], small, large, arguments.seconds))
+                found[name].append(measure(*roots[name], small, large, arguments.seconds))
         for name, rounds in found.items():
             medians = {key: statistics.median(each[key] for each in rounds) for key in rounds[0]}
             results.append({"small": small, "large": large, "server": name} | medians)

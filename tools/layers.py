@@ -25,18 +25,19 @@ LAYERS = {
     "passes/privacy": "dialect/Signature passes dialect dialect/rows mlir",
     "runtime": "dialect/Signature dialect dialect/Part dialect/elements mlir torch",  # torch: the library adapter alone, see tools/lint
     "runtime/wire": "runtime dialect dialect/elements",
+    "runtime/stream": "nng",
     "runtime/privacy": "",
     "runtime/signing": "runtime/privacy",
     "runtime/terms": "runtime/privacy runtime/wire passes/privacy mlir",
     "owner/ledger": "runtime runtime/privacy runtime/signing",
-    "owner": "dialect/Signature owner/ledger runtime runtime/privacy runtime/signing runtime/terms runtime/wire passes passes/privacy dialect dialect/rows mlir nng",
+    "owner": "dialect/Signature owner/ledger runtime runtime/privacy runtime/signing runtime/stream runtime/terms runtime/wire passes passes/privacy dialect dialect/rows mlir nng",
     # The recorder knows torch and the importer knows MLIR: they meet at the trace, which knows neither.
     "frontend": "runtime/wire torch",  # errors, checks
     "frontend/shapes": "dialect/elements runtime torch",
     "frontend/recording/Trace": "dialect dialect/elements",
     "frontend/recording/TraceWalk": "frontend/recording/Trace",
     "frontend/recording/Origin": "frontend/recording/Trace torch",
-    "frontend/wire": "frontend frontend/recording/Trace runtime runtime/signing runtime/wire dialect nng",
+    "frontend/wire": "frontend frontend/recording/Trace runtime runtime/signing runtime/stream runtime/wire dialect nng",
     "frontend/tables/TableRecords": "frontend/wire frontend/recording/Trace runtime/wire",
     "frontend/compile": "dialect/Signature frontend frontend/wire frontend/recording/Trace frontend/recording/TraceWalk "
     "frontend/recording/Origin passes passes/privacy runtime runtime/privacy runtime/terms dialect mlir",

@@ -40,7 +40,12 @@ std::shared_ptr<Session> Session::open(std::unique_ptr<Transport> transport, Ide
   std::shared_ptr<Session> session(new Session());
   if (transport) {
     session->client_ = std::make_unique<Client>(std::move(transport));
-    translated([&] { session->client_->hello(identity); });
+    try {
+      translated([&] { session->client_->hello(identity); });
+    } catch (...) {
+      session->client_.reset(); // there is nothing to end
+      throw;
+    }
     session->ownerKey_ = identity ? identity->owner() : session->client_->transport().ownerKey();
   }
   const auto takeDevice = [&] {

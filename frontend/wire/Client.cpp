@@ -72,6 +72,7 @@ void Client::hello(Identity *identity) {
 void Client::welcome(const schema::Reply &reply) {
   const auto &body = expect<schema::Welcome>(reply);
   session_ = body.session();
+  transport_->setSession(session_);
   account_ = textOf(body.account());
 }
 
@@ -183,11 +184,31 @@ std::vector<ProgramSummary> Client::programs(bool withText) {
   return all;
 }
 
+/// A session ends once, however often it is asked: once more where the connection breaks. Returns why no answer came.
+std::string Client::tryBye(flatbuffers::FlatBufferBuilder &first) {
+  std::string failure;
+  ++roundTrips;
+  bytesUp += first.GetSize();
+  Answer answer;
+  CallStatus status = transport_->tryCall(bytesOf(first), answer, failure);
+  if (status == CallStatus::Broken) {
+    Request again(transport_->allocator());
+    again.finish(schema::CreateBye(again, session_));
+    ++roundTrips;
+    bytesUp += again.GetSize();
+    status = transport_->tryCall(bytesOf(again), answer, failure);
+  }
+  bytesDown += answer.bytes.size();
+  return status == CallStatus::Answered ? "" : failure;
+}
+
 void Client::bye() {
   Request request(transport_->allocator());
   request.finish(schema::CreateBye(request, session_));
   if (open_.empty()) {
-    exchange(request);
+    if (std::string failure = tryBye(request); !failure.empty()) {
+      throw Error(ErrorKind::ConnectionLost, failure + ": check the owner, then connect again");
+    }
     return;
   }
   // The owner may be at a step that was left alone. It reads this after it; the client need not wait for that.

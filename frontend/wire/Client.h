@@ -50,6 +50,8 @@ public:
   /// noticed by `look`.
   virtual CallStatus tryLongCall(std::string_view request, Answer &answer, std::string &failure,
                                  const std::function<bool()> &look) = 0;
+  /// Of requests from now on; an owner gives room for large ones to sessions alone.
+  virtual void setSession(uint64_t) {}
   virtual std::string name() const = 0;
   /// How long an owner may take for a step without a word (0: for ever), and a connection to come back (0: for one
   /// repetition).
@@ -192,6 +194,7 @@ private:
                          std::string &failure);
 
   void welcome(const sojourn_wire::Reply &reply);
+  std::string tryBye(flatbuffers::FlatBufferBuilder &first);
   void prove(Identity &identity, const std::string &name, const std::string &nonce, const Answer &challenge);
 
   std::unique_ptr<Transport> transport_;

@@ -14,9 +14,6 @@ inline constexpr uint32_t kProtocolVersion = 4;
 /// Uploads are read where they lie if they lie at multiples of this, else copied: products of the library give other
 /// bits elsewhere.
 inline constexpr size_t kUploadAlignment = 16;
-/// Zeros that may stand before a request where the transport puts a header of 4 bytes: what follows both is aligned. No
-/// request begins with zeros.
-inline constexpr size_t kRequestPad = kUploadAlignment - 4;
 
 } // namespace sojourn::wire
 

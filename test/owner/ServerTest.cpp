@@ -2,14 +2,13 @@
 // The socket loop and the command line: the only tests that leave the function of bytes.
 #include "owner/Budget.h"
 #include "owner/Server.h"
+#include "test/owner/Requester.h"
 #include "test/owner/Support.h"
 
 #include <array>
 #include <condition_variable>
 #include <csignal>
 #include <mutex>
-#include <nng/nng.h>
-#include <nng/protocol/reqrep0/req.h>
 #include <sys/wait.h>
 #include <thread>
 #include <tuple>
@@ -18,26 +17,6 @@
 namespace sojourn::owner::test {
 
 namespace {
-
-/// A request socket.
-struct Requester {
-  explicit Requester(const std::string &url) {
-    EXPECT_EQ(nng_req0_open(&socket), 0);
-    nng_socket_set_ms(socket, NNG_OPT_RECVTIMEO, 20'000);
-    EXPECT_EQ(nng_dial(socket, url.c_str(), nullptr, 0), 0);
-  }
-  ~Requester() { nng_close(socket); }
-  Reply send(std::string request) {
-    EXPECT_EQ(nng_send(socket, request.data(), request.size(), 0), 0);
-    void *data = nullptr;
-    size_t size = 0;
-    EXPECT_EQ(nng_recv(socket, &data, &size, NNG_FLAG_ALLOC), 0);
-    std::string reply(static_cast<const char *>(data), size);
-    nng_free(data, size);
-    return Reply(reply);
-  }
-  nng_socket socket = NNG_SOCKET_INITIALIZER;
-};
 
 void expectHas(const std::string &text, const std::string &part) {
   EXPECT_NE(text.find(part), std::string::npos) << "'" << text << "' lacks '" << part << "'";
@@ -94,7 +73,7 @@ TEST(Server, ConcurrentClients) {
   EXPECT_EQ(owner.liveSessions(), 200u);
 }
 
-TEST(Server, SomebodyReceivesWhileWorkersAreBusyAndStoppingFreesAll) {
+TEST(Server, RequestsAreTakenWhileStepsRunAndStoppingFreesAll) {
   World world;
   std::mutex mutex;
   std::condition_variable changed;
@@ -110,7 +89,7 @@ TEST(Server, SomebodyReceivesWhileWorkersAreBusyAndStoppingFreesAll) {
     }
   };
   Owner owner(environment);
-  // More workers than ever receive at once, and steps that hold as many: some run, others wait for a place.
+  // Some steps run, others wait for a place.
   unsigned held = std::max(2u, std::thread::hardware_concurrency()) + 1;
   const unsigned places = std::max(8u, 2 * ThreadBudget(0).most()) / 4; // of clients without an identity
   const int running = static_cast<int>(std::min(held, places));
@@ -160,7 +139,7 @@ TEST(Server, SomebodyReceivesWhileWorkersAreBusyAndStoppingFreesAll) {
 TEST(Server, BadAddressesSayWhatIsExpected) {
   World world;
   Owner owner(world.environment());
-  for (const char *url : {"ipc:///proc/none/o.sock", "tcp://256.0.0.1:99999"}) {
+  for (const char *url : {"ipc:///proc/none/o.sock", "tls+tcp://256.0.0.1:99999"}) {
     auto server = Server::start(owner, {url});
     ASSERT_FALSE(bool(server)) << url;
     expectHas(llvm::toString(server.takeError()), std::string("cannot listen on '") + url);
@@ -170,7 +149,7 @@ TEST(Server, BadAddressesSayWhatIsExpected) {
     ASSERT_FALSE(bool(server)) << url;
     const std::string text = llvm::toString(server.takeError());
     expectHas(text, std::string("'") + url + "'");
-    expectHas(text, "expected ipc:///path/to/socket or tcp://host:port");
+    expectHas(text, "expected ipc:///path/to/socket or tls+tcp://host:port");
   }
   auto first = Server::start(owner, {"inproc://taken"});
   auto second = Server::start(owner, {"inproc://taken"});

@@ -1,21 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 // Goal: no peer and no second owner stops a listening owner. Method: bare sockets that say nothing or
-// nonsense, and mistaken listeners, thirty times each; then a client asks. Also: TLS is in the build.
+// nonsense, and mistaken listeners, thirty times each; then a client asks. Every transport, TLS among them.
+#include "owner/Certificate.h"
 #include "owner/Server.h"
+#include "runtime/signing/Introduction.h"
+#include "test/owner/Requester.h"
 #include "test/owner/Support.h"
 
 #include <arpa/inet.h>
 #include <fcntl.h>
-#include <mbedtls/ctr_drbg.h>
-#include <mbedtls/ecp.h>
-#include <mbedtls/entropy.h>
-#include <mbedtls/pk.h>
-#include <mbedtls/x509_crt.h>
 #include <netinet/in.h>
-#include <nng/nng.h>
-#include <nng/protocol/reqrep0/rep.h>
-#include <nng/protocol/reqrep0/req.h>
-#include <nng/supplemental/tls/tls.h>
+#include <random>
+#include <thread>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
@@ -28,24 +24,9 @@ constexpr int kTimes = 30;
 
 /// Asks once over a new connection; the kind of reply.
 wire::ReplyBody ask(const std::string &url) {
-  nng_socket socket = NNG_SOCKET_INITIALIZER;
-  EXPECT_EQ(nng_req0_open(&socket), 0);
-  nng_socket_set_ms(socket, NNG_OPT_RECVTIMEO, 20'000);
-  nng_socket_set_ms(socket, NNG_OPT_SENDTIMEO, 20'000);
-  int status = nng_dial(socket, url.c_str(), nullptr, 0);
-  std::string hello = helloBytes("alice");
-  status = status ? status : nng_send(socket, hello.data(), hello.size(), 0);
-  void *data = nullptr;
-  size_t size = 0;
-  status = status ? status : nng_recv(socket, &data, &size, NNG_FLAG_ALLOC);
-  EXPECT_EQ(status, 0) << nng_strerror(status);
-  wire::ReplyBody kind = wire::ReplyBody_NONE;
-  if (status == 0) {
-    kind = Reply(std::string(static_cast<const char *>(data), size)).kind();
-    nng_free(data, size);
-  }
-  nng_close(socket);
-  return kind;
+  Requester requester(url);
+  EXPECT_EQ(requester.status(), 0) << nng_strerror(requester.status());
+  return requester.send(helloBytes("alice")).kind();
 }
 
 struct Address {
@@ -88,9 +69,24 @@ void knock(const Address &address, const std::string &bytes) {
   close(bare);
 }
 
+/// By scheme.
+Address addressOf(const std::string &scheme, const TemporaryFolder &folder) {
+  if (scheme == "ipc") {
+    return ipcAddress(folder);
+  }
+  if (scheme == "inproc") {
+    return {"inproc://" + folder.file("name")};
+  }
+  Address address = tcpAddress();
+  address.url = scheme == "tls" ? "tls+" + address.url : address.url;
+  return address;
+}
+
+ServerOptions options(const std::string &url) { return {url, 2, /*plainTcp=*/true}; }
+
 class Transport : public testing::TestWithParam<const char *> {
 protected:
-  void SetUp() override { address = GetParam() == std::string("ipc") ? ipcAddress(folder) : tcpAddress(); }
+  void SetUp() override { address = addressOf(GetParam(), folder); }
   World world;
   TemporaryFolder folder;
   Address address;
@@ -98,15 +94,101 @@ protected:
 
 } // namespace
 
-TEST_P(Transport, SurvivesPeersThatSayNothingOrNonsense) {
+TEST_P(Transport, ServesOneAfterAnotherWhateverArrivesTogether) {
   Owner owner(world.environment());
-  auto server = Server::start(owner, {address.url, 2});
+  auto server = Server::start(owner, options(address.url));
   ASSERT_TRUE(bool(server)) << llvm::toString(server.takeError());
-  // Nothing; half a greeting; a greeting and a message longer than any; something else altogether.
-  std::string greeting("\0SP\0\0\x30\0\0", 8);
-  std::string ipc = GetParam() == std::string("ipc") ? "\1" : "";
-  for (const std::string &bytes : {std::string(), greeting.substr(0, 3), greeting + ipc + std::string(8, '\x7f'),
-                                   greeting + ipc + std::string(8, '\0'), std::string("GET / HTTP/1.1\r\n\r\n")}) {
+  Requester requester(address.url);
+  const uint64_t session = requester.send(helloBytes("alice")).root->body_as_Welcome()->session();
+  // Several at once, from one byte to more than any buffer; each has its own reply, in order.
+  std::mt19937 random(std::random_device{}());
+  for (int round = 0; round < 20; ++round) {
+    std::string bytes;
+    std::vector<size_t> sizes;
+    for (int index = 0; index < 5; ++index) {
+      const size_t size = random() % 2 ? random() % 5'000 : random() % 300'000;
+      stream::FrameHead head;
+      head.session = session;
+      head.bytes = size;
+      bytes.append(reinterpret_cast<const char *>(&head), sizeof head);
+      bytes.append(size, static_cast<char>(random()));
+      sizes.push_back(size);
+    }
+    stream::FrameHead first = stream::FrameHead::read(reinterpret_cast<const std::byte *>(bytes.data()));
+    std::thread writer([&] { EXPECT_TRUE(requester.write(first, bytes.substr(sizeof first))); });
+    writer.join();
+    for (size_t size : sizes) {
+      auto reply = requester.read();
+      ASSERT_TRUE(reply.has_value());
+      EXPECT_NE(Reply(reply->second).error().find("these " + std::to_string(size) + " bytes are not a request"),
+                std::string::npos)
+          << Reply(reply->second).error();
+    }
+  }
+  EXPECT_EQ((*server)->requests(), 101u);
+}
+
+TEST_P(Transport, LargeMessagesAreForSessions) {
+  Owner owner(world.environment());
+  auto server = Server::start(owner, options(address.url));
+  ASSERT_TRUE(bool(server)) << llvm::toString(server.takeError());
+  Requester requester(address.url);
+  const std::string large(stream::kSmallBytes + 1, 'x');
+  EXPECT_EQ(requester.send(large).asError().code(), wire::ErrorCode_Session);
+  const uint64_t session = requester.send(helloBytes("alice")).root->body_as_Welcome()->session();
+  EXPECT_EQ(requester.send(large, session).asError().code(), wire::ErrorCode_Malformed);
+  EXPECT_EQ(requester.send(large, session + 1).asError().code(), wire::ErrorCode_Session);
+  EXPECT_EQ(requester.send(large, session).asError().code(), wire::ErrorCode_Malformed);
+  EXPECT_EQ((*server)->requests(), 3u) << "refused messages are not taken in";
+}
+
+TEST_P(Transport, PeersThatStallAreLeft) {
+  Owner owner(world.environment());
+  ServerOptions given = options(address.url);
+  given.times.silence = given.times.stall = std::chrono::milliseconds(300);
+  auto server = Server::start(owner, given);
+  ASSERT_TRUE(bool(server)) << llvm::toString(server.takeError());
+  Requester silent(address.url), half(address.url), session(address.url);
+  const uint64_t id = session.send(helloBytes("alice")).root->body_as_Welcome()->session();
+  stream::FrameHead head;
+  head.bytes = 1'000;
+  EXPECT_TRUE(half.write(head, std::string(1'000, 'x'), 500));
+  EXPECT_FALSE(silent.read().has_value());
+  EXPECT_FALSE(half.read().has_value());
+  std::this_thread::sleep_for(std::chrono::milliseconds(900));
+  EXPECT_EQ(session.send("x", id).kind(), wire::ReplyBody_Error) << "a session may be silent";
+}
+
+TEST_P(Transport, TheOldestConnectionWithoutASessionMakesRoom) {
+  Owner owner(world.environment());
+  ServerOptions given = options(address.url);
+  given.connections = 3;
+  auto server = Server::start(owner, given);
+  ASSERT_TRUE(bool(server)) << llvm::toString(server.takeError());
+  Requester session(address.url);
+  const uint64_t id = session.send(helloBytes("alice")).root->body_as_Welcome()->session();
+  Requester oldest(address.url);
+  EXPECT_EQ(oldest.send("x").kind(), wire::ReplyBody_Error);
+  Requester older(address.url);
+  EXPECT_EQ(older.send("x").kind(), wire::ReplyBody_Error);
+  EXPECT_EQ(ask(address.url), wire::ReplyBody_Welcome);
+  EXPECT_FALSE(oldest.read().has_value());
+  EXPECT_EQ(session.send("x", id).kind(), wire::ReplyBody_Error);
+}
+
+TEST_P(Transport, SurvivesPeersThatSayNothingOrNonsense) {
+  if (address.size == 0) {
+    return; // within a process there is no such peer
+  }
+  Owner owner(world.environment());
+  auto server = Server::start(owner, options(address.url));
+  ASSERT_TRUE(bool(server)) << llvm::toString(server.takeError());
+  stream::FrameHead head;
+  head.bytes = uint64_t{1} << 60;
+  const std::string greeting(reinterpret_cast<const char *>(&head), sizeof head);
+  // Nothing; a part of a head; a message longer than any; something else altogether.
+  for (const std::string &bytes : {std::string(), greeting.substr(0, 3), greeting, std::string(100, '\0'),
+                                   std::string("GET / HTTP/1.1\r\n\r\n")}) {
     for (int time = 0; time < kTimes; ++time) {
       knock(address, bytes);
     }
@@ -116,10 +198,10 @@ TEST_P(Transport, SurvivesPeersThatSayNothingOrNonsense) {
 
 TEST_P(Transport, SurvivesMistakenSecondOwners) {
   Owner owner(world.environment()), other(world.environment());
-  auto first = Server::start(owner, {address.url, 2});
+  auto first = Server::start(owner, options(address.url));
   ASSERT_TRUE(bool(first)) << llvm::toString(first.takeError());
   for (int time = 0; time < kTimes; ++time) {
-    auto second = Server::start(other, {address.url, 2});
+    auto second = Server::start(other, options(address.url));
     ASSERT_FALSE(bool(second)) << "time " << time;
     std::string text = llvm::toString(second.takeError());
     EXPECT_NE(text.find("cannot listen on '" + address.url), std::string::npos) << text;
@@ -130,7 +212,7 @@ TEST_P(Transport, SurvivesMistakenSecondOwners) {
   EXPECT_EQ(other.requests(), 0u);
 }
 
-INSTANTIATE_TEST_SUITE_P(Sockets, Transport, testing::Values("ipc", "tcp"),
+INSTANTIATE_TEST_SUITE_P(Sockets, Transport, testing::Values("ipc", "tls", "inproc", "tcp"),
                          [](const auto &info) { return std::string(info.param); });
 
 TEST(Transport, TakesOverTheSocketOfAnOwnerThatDied) {
@@ -141,100 +223,39 @@ TEST(Transport, TakesOverTheSocketOfAnOwnerThatDied) {
   ASSERT_EQ(bind(dead, reinterpret_cast<sockaddr *>(&address.bare), address.size), 0);
   close(dead); // the file stays, and nobody listens
   Owner owner(world.environment());
-  auto server = Server::start(owner, {address.url, 1});
+  auto server = Server::start(owner, options(address.url));
   ASSERT_TRUE(bool(server)) << llvm::toString(server.takeError());
   EXPECT_EQ(ask(address.url), wire::ReplyBody_Welcome);
 }
 
-namespace {
-
-/// A key and a certificate that it signed for itself, both as PEM.
-std::pair<std::string, std::string> throwawayCertificate() {
-  mbedtls_entropy_context entropy;
-  mbedtls_ctr_drbg_context random;
-  mbedtls_pk_context key;
-  mbedtls_x509write_cert writer;
-  mbedtls_entropy_init(&entropy);
-  mbedtls_ctr_drbg_init(&random);
-  mbedtls_pk_init(&key);
-  mbedtls_x509write_crt_init(&writer);
-  EXPECT_EQ(mbedtls_ctr_drbg_seed(&random, mbedtls_entropy_func, &entropy, nullptr, 0), 0);
-  EXPECT_EQ(mbedtls_pk_setup(&key, mbedtls_pk_info_from_type(MBEDTLS_PK_ECKEY)), 0);
-  EXPECT_EQ(mbedtls_ecp_gen_key(MBEDTLS_ECP_DP_SECP256R1, mbedtls_pk_ec(key), mbedtls_ctr_drbg_random, &random), 0);
-  unsigned char serial[] = {1};
-  mbedtls_x509write_crt_set_version(&writer, MBEDTLS_X509_CRT_VERSION_3);
-  mbedtls_x509write_crt_set_md_alg(&writer, MBEDTLS_MD_SHA256);
-  mbedtls_x509write_crt_set_subject_key(&writer, &key);
-  mbedtls_x509write_crt_set_issuer_key(&writer, &key);
-  EXPECT_EQ(mbedtls_x509write_crt_set_serial_raw(&writer, serial, sizeof serial), 0);
-  EXPECT_EQ(mbedtls_x509write_crt_set_subject_name(&writer, "CN=owner"), 0);
-  EXPECT_EQ(mbedtls_x509write_crt_set_issuer_name(&writer, "CN=owner"), 0);
-  EXPECT_EQ(mbedtls_x509write_crt_set_validity(&writer, "20200101000000", "20991231235959"), 0);
-  EXPECT_EQ(mbedtls_x509write_crt_set_basic_constraints(&writer, 1, -1), 0);
-  std::string certificate(4096, '\0'), secret(4096, '\0');
-  EXPECT_EQ(mbedtls_x509write_crt_pem(&writer, reinterpret_cast<unsigned char *>(certificate.data()),
-                                      certificate.size(), mbedtls_ctr_drbg_random, &random),
-            0);
-  EXPECT_EQ(mbedtls_pk_write_key_pem(&key, reinterpret_cast<unsigned char *>(secret.data()), secret.size()), 0);
-  mbedtls_x509write_crt_free(&writer);
-  mbedtls_pk_free(&key);
-  mbedtls_ctr_drbg_free(&random);
-  mbedtls_entropy_free(&entropy);
-  return {certificate.c_str(), secret.c_str()};
-}
-
-/// A client's view of one TLS endpoint: 0 if a message arrived whole, else nng's error.
-int talk(const std::string &url, const std::string &trusted, nng_socket server) {
-  nng_socket client = NNG_SOCKET_INITIALIZER;
-  nng_tls_config *trust = nullptr;
-  nng_dialer dialer = NNG_DIALER_INITIALIZER;
-  EXPECT_EQ(nng_req0_open(&client), 0);
-  nng_socket_set_ms(client, NNG_OPT_SENDTIMEO, 20'000);
-  EXPECT_EQ(nng_tls_config_alloc(&trust, NNG_TLS_MODE_CLIENT), 0);
-  EXPECT_EQ(nng_tls_config_auth_mode(trust, NNG_TLS_AUTH_MODE_REQUIRED), 0);
-  EXPECT_EQ(nng_tls_config_server_name(trust, "owner"), 0);
-  EXPECT_EQ(nng_tls_config_ca_chain(trust, trusted.c_str(), nullptr), 0);
-  EXPECT_EQ(nng_dialer_create(&dialer, client, url.c_str()), 0);
-  EXPECT_EQ(nng_dialer_set_ptr(dialer, NNG_OPT_TLS_CONFIG, trust), 0);
-  int status = nng_dialer_start(dialer, 0);
-  std::string sent(100'000, 'x'), got;
-  if (status == 0) {
-    EXPECT_EQ(nng_send(client, sent.data(), sent.size(), 0), 0);
-    void *data = nullptr;
-    size_t size = 0;
-    status = nng_recv(server, &data, &size, NNG_FLAG_ALLOC);
-    if (status == 0) {
-      got.assign(static_cast<const char *>(data), size);
-      nng_free(data, size);
-    }
-    EXPECT_TRUE(got == sent);
-  }
-  nng_close(client);
-  nng_tls_config_free(trust);
-  return status;
-}
-
-} // namespace
-
-TEST(Transport, TlsIsInTheBuild) {
-  EXPECT_NE(std::string(nng_tls_engine_name()), "none");
-  auto [certificate, key] = throwawayCertificate();
-  std::string url = "tls+" + tcpAddress().url;
-  nng_socket server = NNG_SOCKET_INITIALIZER;
-  nng_tls_config *identity = nullptr;
-  nng_listener listener = NNG_LISTENER_INITIALIZER;
-  ASSERT_EQ(nng_rep0_open(&server), 0);
-  nng_socket_set_ms(server, NNG_OPT_RECVTIMEO, 20'000);
-  ASSERT_EQ(nng_tls_config_alloc(&identity, NNG_TLS_MODE_SERVER), 0);
-  ASSERT_EQ(nng_tls_config_own_cert(identity, certificate.c_str(), key.c_str(), nullptr), 0);
-  ASSERT_EQ(nng_listener_create(&listener, server, url.c_str()), 0);
-  ASSERT_EQ(nng_listener_set_ptr(listener, NNG_OPT_TLS_CONFIG, identity), 0);
-  ASSERT_EQ(nng_listener_start(listener, 0), 0);
-  EXPECT_EQ(talk(url, certificate, server), 0);
+TEST(Tls, AServerShowsTheCertificateThatItsKeyVouchesFor) {
+  World world;
+  Address address = addressOf("tls", TemporaryFolder());
+  Owner owner(world.environment());
+  auto server = Server::start(owner, options(address.url));
+  ASSERT_TRUE(bool(server)) << llvm::toString(server.takeError());
+  Requester first(address.url);
+  stream::FrameHead head;
+  head.kind = stream::FrameKind::introduction;
+  ASSERT_TRUE(first.write(head, ""));
+  auto reply = first.read();
+  ASSERT_TRUE(reply.has_value());
+  EXPECT_EQ(reply->first.kind, stream::FrameKind::introduction);
+  auto introduction = signing::readIntroduction(reply->second);
+  ASSERT_TRUE(introduction.has_value());
+  EXPECT_TRUE(signing::isGenuine(*introduction));
+  EXPECT_EQ(signing::keyText(introduction->owner), owner.key());
+  // That connection has nothing more to say.
+  EXPECT_TRUE(first.write({}, ""));
+  EXPECT_FALSE(first.read().has_value());
+  Requester second(address.url, signing::pemOf(introduction->certificate));
+  EXPECT_EQ(second.send(helloBytes("alice")).kind(), wire::ReplyBody_Welcome);
   // A client that trusts another certificate does not talk.
-  EXPECT_NE(talk(url, throwawayCertificate().first, server), 0);
-  nng_close(server);
-  nng_tls_config_free(identity);
+  World elsewhere;
+  auto other = Owner(elsewhere.environment()).certificate();
+  ASSERT_TRUE(bool(other)) << llvm::toString(other.takeError());
+  Requester third(address.url, other->pem);
+  EXPECT_FALSE(third.write({}, "") && third.read().has_value());
 }
 
 } // namespace sojourn::owner::test

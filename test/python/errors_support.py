@@ -232,6 +232,13 @@ class Outcome:
     text: str
 
 
+def without_frames(failure: BaseException | None) -> None:
+    """Drops the frames of a failure and of its causes: they would keep tensors, and so owners."""
+    while failure:
+        failure.__traceback__ = failure.__context__ = None
+        failure = failure.__cause__
+
+
 def run(each: Example, world: World) -> Outcome:
     """Runs an example that must raise."""
     given = {name: world.get(name) for name in inspect.signature(each.function).parameters}
@@ -244,7 +251,7 @@ def run(each: Example, world: World) -> Outcome:
         try:
             each.function(**given)
         except Exception as failure:
-            failure.__traceback__ = failure.__context__ = None  # frames would keep owners
+            without_frames(failure)
             return Outcome(failure, stable(str(failure), each, world))
         finally:
             logger.setLevel(level)

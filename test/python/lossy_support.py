@@ -86,7 +86,7 @@ class World:
 
     def close(self) -> None:
         self.wire.rate, self.wire.late = 0.0, []
-        self.session.close()
+        self.owner.close()
         self.session = self.owner = self.open = self.private = None
 
 

@@ -19,10 +19,11 @@ import sojourn
 ROWS, DELTA = 40, 1e-5
 
 
-@pytest.fixture(params=["ipc", "tcp"])
-def served(request, tmp_path):
+@pytest.fixture(params=["ipc", "tls"])
+def served(request, tmp_path, monkeypatch):
     """An owner process, which may be dead when the test ends."""
-    process = OwnerProcess(tmp_path, free_address() if request.param == "tcp" else None)
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    process = OwnerProcess(tmp_path, "tls+" + free_address() if request.param == "tls" else None)
     yield process
     process._process.kill()
     process._process.wait(20)

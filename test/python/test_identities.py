@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
+from frames_support import Connection
 from owner_process import OwnerProcess
 from torch import nn
 
@@ -225,29 +226,10 @@ def test_what_passes_between_is_of_no_use_to_others(hospital, tmp_path):
 
 def relay(address):
     """Requests to a served owner as a function of bytes."""
-    import socket
-    import struct
-
-    path = address.removeprefix("ipc://")
 
     def call(request):
-        # nng's ipc transport: a header of 8 bytes either way, then messages with their length; req puts 4 bytes before.
-        with socket.socket(socket.AF_UNIX) as peer:
-            peer.connect(path)
-            peer.sendall(b"\0SP\0" + struct.pack(">HH", 0x30, 0))
-            read(peer, 8)
-            body = struct.pack(">I", 0x80000001) + bytes(request)
-            peer.sendall(b"\1" + struct.pack(">Q", len(body)) + body)
-            length = struct.unpack(">Q", read(peer, 9)[1:])[0]
-            return read(peer, length)[4:]
-
-    def read(peer, count):
-        data = b""
-        while len(data) < count:
-            part = peer.recv(count - len(data))
-            assert part, "the owner closed"
-            data += part
-        return data
+        with Connection(address) as peer:
+            return peer.handle(bytes(request))
 
     return call
 

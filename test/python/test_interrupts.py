@@ -32,9 +32,10 @@ def interruptible():
     signal.signal(signal.SIGINT, before)
 
 
-@pytest.fixture(params=["ipc", "tcp"])
-def process(request, tmp_path):
-    made = OwnerProcess(tmp_path, free_address() if request.param == "tcp" else None)
+@pytest.fixture(params=["ipc", "tls"])
+def process(request, tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    made = OwnerProcess(tmp_path, "tls+" + free_address() if request.param == "tls" else None)
     yield made
     made._process.kill()
     made._process.wait(20)

@@ -6,8 +6,6 @@
 import pathlib
 import re
 import secrets
-import socket
-import struct
 import subprocess
 import sys
 
@@ -20,6 +18,7 @@ import sojourn
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[3] / "build/python"))
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "owner_numpy"))
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "python"))
+from frames_support import Connection
 from numpy_builder import Client, ProgramBuilder, t
 from owner_process import ROOT, OwnerProcess
 
@@ -72,35 +71,8 @@ def store(tmp_path, generator):
         assert made.process.close() == 0
 
 
-class Wire:
-    """Requests of any bytes over a socket of a client's own, as nng frames them."""
-
+class Wire(Connection):
     steps = 0
-
-    def __init__(self, address: str):
-        self._socket = socket.socket(socket.AF_UNIX)
-        self._socket.settimeout(30)
-        self._socket.connect(address.removeprefix("ipc://"))
-        self._socket.sendall(b"\0SP\0" + struct.pack(">HH", 0x30, 0))
-        self._read(8)
-
-    def _read(self, size: int) -> bytes:
-        data = b""
-        while len(data) < size:
-            part = self._socket.recv(size - len(data))
-            assert part, "the owner closed the connection"
-            data += part
-        return data
-
-    def handle(self, request: bytes) -> bytes:
-        body = struct.pack(">I", 0x80000000 | secrets.randbits(31)) + request
-        self._socket.sendall(b"\1" + struct.pack(">Q", len(body)) + body)
-        kind, size = struct.unpack(">BQ", self._read(9))
-        assert kind == 1
-        return self._read(size)[4:]
-
-    def close(self):
-        self._socket.close()
 
 
 @pytest.fixture

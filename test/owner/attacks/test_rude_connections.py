@@ -5,27 +5,22 @@ every later connection kept its descriptor, and at 1,024 no client was served.""
 import contextlib
 import os
 import pathlib
+import resource
 import secrets
 import socket
-import struct
 import sys
 import time
 
+import pytest
 import torch
 
 import sojourn
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "python"))
+from frames_support import HEAD, SMALL, Connection, frame
 from owner_process import OwnerProcess
 
-HELLO = b"\0SP\0" + struct.pack(">HH", 0x30, 0)  # nng's protocol number of a requester
 CONNECTIONS = 10_000
-
-
-def message(body: bytes) -> bytes:
-    """A request as nng frames it over ipc: kind, length, request id, body."""
-    body = struct.pack(">I", 0x80000000 | secrets.randbits(31)) + body
-    return b"\1" + struct.pack(">Q", len(body)) + body
 
 
 def rude(kind: int, generator) -> list[bytes]:
@@ -34,14 +29,19 @@ def rude(kind: int, generator) -> list[bytes]:
     if kind == 0:
         return []
     if kind == 1:
-        return [HELLO[: int(generator.integers(1, 8))]]
+        return [frame(body)[: int(generator.integers(1, HEAD.size))]]
     if kind == 2:
-        return [HELLO, message(body)[: int(generator.integers(1, 13))]]
-    return [HELLO] + [message(body)] * int(generator.choice((1, 2, 3, 5, 30)))
+        return [frame(body + b"more")[:-2]]
+    return [frame(body)] * int(generator.choice((1, 2, 3, 5, 30)))
 
 
 def descriptors(pid: int) -> int:
     return len(os.listdir(f"/proc/{pid}/fd"))
+
+
+def resident(pid: int) -> int:
+    """Bytes."""
+    return int(pathlib.Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGESIZE")
 
 
 def test_connections_that_close_at_once_keep_no_descriptor(generator, tmp_path):
@@ -76,18 +76,59 @@ def test_replies_that_nobody_takes(tmp_path):
         with sojourn.connect(process.address) as owner, contextlib.ExitStack() as stack:
             x = torch.ones(3).to(owner.device)
             assert (x + 1).tolist() == [2, 2, 2]
-            for _ in range(4):
-                client = stack.enter_context(socket.socket(socket.AF_UNIX))
-                client.connect(process.address.removeprefix("ipc://"))
-                client.settimeout(5)
-                client.sendall(HELLO)
-                try:  # garbage, each with an error as its reply, until the server closes
+            before = resident(process.pid)
+            for _ in range(40):
+                client = stack.enter_context(Connection(process.address, timeout=0.5))
+                try:  # garbage, each with an error as its reply, until the connection takes no more
                     for _ in range(20_000):
-                        client.sendall(message(b"no request"))
-                except (BrokenPipeError, ConnectionResetError, TimeoutError):
+                        client.socket.sendall(frame(b"no request"))
+                except TimeoutError:
                     pass
             for i in range(20):
                 assert (x + i).tolist() == [1 + i] * 3
-            assert "replies that its client does not take is closed" in process.log()
+            assert resident(process.pid) - before < 16 << 20
+    finally:
+        assert process.close() == 0
+
+
+def test_promises_of_long_messages(generator, tmp_path):
+    """Attack: nng took memory for whatever length a connection announced, before it had said who it was."""
+    process = OwnerProcess(tmp_path)
+    try:
+        with sojourn.connect(process.address) as owner, contextlib.ExitStack() as stack:
+            x = torch.from_numpy(generator.standard_normal(5)).to(owner.device)
+            sojourn.flush()
+            before, size = resident(process.pid), 64 << 20
+            for _ in range(20):  # halves of messages of no session
+                client = stack.enter_context(Connection(process.address))
+                client.socket.sendall(frame(bytes(size))[: size // 2])
+            assert resident(process.pid) - before < 32 << 20
+            with Connection(process.address) as whole:  # which is told why, and may go on
+                for session in (0, secrets.randbits(63)):
+                    assert b"session" in whole.handle(bytes(SMALL + 1), session)
+                assert b"not a request" in whole.handle(bytes(SMALL), secrets.randbits(63))
+            with Connection(process.address) as far:  # longer than any
+                far.socket.sendall(HEAD.pack(b"SJN1", 0, 0, 1 << 40, 0))
+                with pytest.raises(ConnectionResetError):
+                    far.receive()
+            assert (x * 3).sum().isfinite()
+    finally:
+        assert process.close() == 0
+
+
+def test_connections_without_a_session_end(tmp_path):
+    """Attack: thousands of connections that say nothing, so that no client gets in."""
+    process = OwnerProcess(tmp_path)
+    try:
+        resource.prlimit(os.getpid(), resource.RLIMIT_NOFILE, (10_000, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
+        with sojourn.connect(process.address) as owner, contextlib.ExitStack() as stack:
+            x = torch.ones(3).to(owner.device)
+            assert (x + 1).tolist() == [2, 2, 2]
+            for _ in range(4_500):
+                stack.enter_context(Connection(process.address))
+            assert (x + 2).tolist() == [3, 3, 3]
+            with sojourn.connect(process.address) as late:
+                assert torch.ones(2).to(late.device).tolist() == [1, 1]
+            assert descriptors(process.pid) < 4_500
     finally:
         assert process.close() == 0

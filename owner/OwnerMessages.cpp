@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+// Messages that arrive: over which connection, and what room they take.
+#include "owner/Owner.h"
+#include "owner/OwnerState.h"
+#include "owner/Reply.h"
+
+namespace sojourn::owner {
+
+using llvm::Twine;
+
+void Owner::disconnected(uint64_t connection) noexcept {
+  std::lock_guard lock(state->mutex);
+  state->openings.disconnected(connection);
+  for (RunningStep *step : state->sessions.disconnected(connection)) {
+    state->running.endIn(*step, kGoneGrace, StopCause::connection);
+  }
+}
+
+bool Owner::hasSession(uint64_t connection) const noexcept {
+  std::lock_guard lock(state->mutex);
+  return state->sessions.isConnected(connection);
+}
+
+std::vector<uint64_t> Owner::connections() const {
+  std::lock_guard lock(state->mutex);
+  return state->sessions.connections();
+}
+
+std::shared_ptr<const void> Owner::room(uint64_t session, size_t bytes, sojourn::wire::Message &refusal) noexcept {
+  try {
+    auto room = state->room(session, bytes);
+    if (room) {
+      return std::move(*room);
+    }
+    RequestError error = takeRequestError(room.takeError());
+    RefusedRequest request;
+    request.kind = "message";
+    request.session = session;
+    state->refused(request, error);
+    refusal = errorReply(error);
+  } catch (...) {
+    refusal = {}; // the transport closes the connection
+  }
+  return nullptr;
+}
+
+llvm::Expected<std::shared_ptr<const void>> OwnerState::room(uint64_t id, size_t bytes) {
+  if (llvm::Error error = checkOpen()) {
+    return error;
+  }
+  std::lock_guard lock(mutex);
+  auto session = sessions.find(id);
+  if (!session) {
+    return session.takeError();
+  }
+  const std::string account = (*session)->account;
+  if (llvm::Error error =
+          sessions.holdings.check(account, bytes, 0, "a message of " + Twine(bytes) + " bytes does not fit")) {
+    return error;
+  }
+  struct Room {
+    ~Room() {
+      if (bytes) {
+        std::lock_guard lock(owner.mutex);
+        owner.sessions.holdings.remove(account, bytes);
+      }
+    }
+    OwnerState &owner;
+    const std::string account;
+    size_t bytes; ///< that were added
+  };
+  auto room = std::make_shared<Room>(*this, account, 0);
+  sessions.holdings.add(account, bytes);
+  room->bytes = bytes;
+  return room;
+}
+
+void Owner::endSteps(uint64_t connection, std::chrono::milliseconds grace) noexcept {
+  std::lock_guard lock(state->mutex);
+  for (RunningStep *step : state->sessions.stepsOf(connection)) {
+    state->running.endIn(*step, grace, StopCause::closing);
+  }
+}
+
+} // namespace sojourn::owner
