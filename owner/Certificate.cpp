@@ -53,7 +53,7 @@ llvm::Error failed(const std::string &doing, const std::string &path) {
   return failure("cannot " + doing + " '" + path + "': " + std::strerror(errno));
 }
 
-/// What is wrong with the text of a file; empty if nothing is.
+/// The problem with the text of a file, or an empty text.
 std::string read(const std::string &text, Pair &pair) {
   const auto *bytes = reinterpret_cast<const unsigned char *>(text.c_str());
   const size_t size = text.size() + 1; // with its end
@@ -98,7 +98,7 @@ llvm::Expected<Certificate> finished(Pair &pair, const signing::SigningKey &owne
   return made;
 }
 
-/// A new file beside `path` takes its place, or its name where none is there: nobody ever reads half of it.
+/// A new file beside `path` takes its place, or its name where none is there: a reader never sees half of it.
 llvm::Error writeFile(const std::string &path, const std::string &text, bool replaces) {
   std::string temporary = path + ".XXXXXX";
   const int file = mkostemp(temporary.data(), O_CLOEXEC); // mode 0600

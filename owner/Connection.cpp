@@ -20,8 +20,7 @@ namespace {
 
 /// Bytes in a second, at which a peer may be slow.
 constexpr size_t kSlowBytes = size_t{64} << 10;
-/// nng counts iovs in an int, and TLS takes one at a time.
-constexpr size_t kPartBytes = size_t{16} << 20;
+
 /// Pages become memory as bytes arrive.
 std::shared_ptr<std::byte> allocate(size_t bytes) {
   void *memory = std::malloc(std::max<size_t>(bytes, 1));
@@ -92,7 +91,7 @@ void Connection::sweep(Clock::time_point now) {
     return;
   }
   if (isSending_) {
-    spdlog::warn("a reply of {} bytes was not taken in time", sendBytes_ - sizeof(FrameHead));
+    spdlog::warn("a reply of {} bytes was not taken in time", outgoing_.messageBytes());
   } else {
     spdlog::debug("a connection is closed after {}",
                   end_ > begin_ || reading_ != Reading::head ? "a part of a message" : "no request of a session");
@@ -111,9 +110,7 @@ void Connection::progressed() { last_ = Clock::now(); }
 /// The end, as the peer sees it; what nng has still under way ends with an error.
 void Connection::fail(std::unique_lock<std::mutex> &lock) {
   if (!std::exchange(isClosed_, true)) {
-    body_ = {};
-    room_ = {};
-    lock.unlock();
+    lock.unlock(); // nng may still write to what is read into
     nng_stream_close(stream_);
     events_.closed(*this);
     lock.lock();
@@ -129,20 +126,24 @@ void Connection::received(void *given) {
     return;
   }
   (self.intoBuffer_ ? self.end_ : self.bodyBytes_) += nng_aio_count(self.receive_);
+  self.take(lock);
+}
+
+void Connection::take(std::unique_lock<std::mutex> &lock) {
   try {
-    self.take(lock);
+    takeAll(lock);
   } catch (const std::exception &exception) {
     if (!lock.owns_lock()) {
       lock.lock();
     }
     spdlog::error("no memory for a request: {}", exception.what());
-    self.fail(lock);
+    fail(lock);
   }
 }
 
 /// Makes requests of what has arrived, then reads on. One thread does, which looks again after each moment without the
 /// lock.
-void Connection::take(std::unique_lock<std::mutex> &lock) {
+void Connection::takeAll(std::unique_lock<std::mutex> &lock) {
   if (std::exchange(isTaking_, true)) {
     return;
   }
@@ -240,7 +241,7 @@ void Connection::receiveOn() {
   }
   nng_iov part{};
   if (reading_ == Reading::body) {
-    part = {body_.get() + bodyBytes_, std::min<size_t>(head_.bytes - bodyBytes_, kPartBytes)};
+    part = {body_.get() + bodyBytes_, std::min<size_t>(head_.bytes - bodyBytes_, stream::kTransferBytes)};
   } else if (reading_ == Reading::rest) {
     part = {body_.get(), std::min<size_t>(head_.bytes - bodyBytes_, kBufferBytes)};
   } else {
@@ -284,56 +285,34 @@ bool Connection::reply(sojourn::wire::Message message, bool isSession) {
   return true;
 }
 
-void Connection::send(const FrameHead &given) {
-  FrameHead head = given;
-  head.bytes = message_.bytes.size();
-  allow(head.bytes);
-  std::memcpy(out_.data(), &head, sizeof head);
-  sendBytes_ = sizeof head + message_.bytes.size();
-  sentBytes_ = 0;
-  // One piece for the kernel, and for TLS.
-  isCopied_ = sendBytes_ <= out_.size();
-  if (isCopied_) {
-    std::memcpy(out_.data() + sizeof head, message_.bytes.data(), message_.bytes.size());
+void Connection::send(const FrameHead &head) {
+  allow(message_.bytes.size());
+  outgoing_.begin(head, message_.bytes);
+  if (outgoing_.isCopied()) {
     sojourn::wire::countCopied(message_.bytes.size());
     message_ = {};
   }
   isSending_ = true;
-  sendOn();
-}
-
-void Connection::sendOn() {
-  std::array<nng_iov, 2> parts{};
-  unsigned count = 0;
-  const size_t inOut = isCopied_ ? sendBytes_ : sizeof(FrameHead);
-  if (sentBytes_ < inOut) {
-    parts[count++] = {out_.data() + sentBytes_, inOut - sentBytes_};
-  }
-  if (const size_t at = std::max(sentBytes_, inOut); at < sendBytes_) {
-    // nng does not write.
-    parts[count++] = {const_cast<char *>(message_.bytes.data()) + (at - inOut), std::min(sendBytes_ - at, kPartBytes)};
-  }
-  nng_aio_set_iov(send_, count, parts.data());
-  nng_stream_send(stream_, send_);
+  outgoing_.send(stream_, send_);
 }
 
 void Connection::sent(void *given) {
   auto &self = *static_cast<Connection *>(given);
   std::unique_lock lock(self.mutex_);
   const int status = nng_aio_result(self.send_);
-  self.sentBytes_ += status == 0 ? nng_aio_count(self.send_) : 0;
+  self.outgoing_.sent(status == 0 ? nng_aio_count(self.send_) : 0);
   if (status != 0 || self.isClosed_) {
     if (!self.isClosed_) {
-      spdlog::warn("a reply of {} bytes was not sent: {}", self.sendBytes_ - sizeof(FrameHead), nng_strerror(status));
+      spdlog::warn("a reply of {} bytes was not sent: {}", self.outgoing_.messageBytes(), nng_strerror(status));
     }
     self.isSending_ = false;
     self.message_ = {};
     self.fail(lock);
     return;
   }
-  if (self.sentBytes_ < self.sendBytes_) {
+  if (!self.outgoing_.isOver()) {
     self.progressed();
-    self.sendOn();
+    self.outgoing_.send(self.stream_, self.send_);
     return;
   }
   self.isSending_ = false;
@@ -346,15 +325,7 @@ void Connection::sent(void *given) {
   self.isBusy_ = false;
   self.last_ = Clock::time_point::max();
   self.deadline_ = self.isSession_ ? Clock::time_point::max() : Clock::now() + self.times_.silence;
-  try {
-    self.take(lock);
-  } catch (const std::exception &exception) {
-    if (!lock.owns_lock()) {
-      lock.lock();
-    }
-    spdlog::error("no memory for a request: {}", exception.what());
-    self.fail(lock);
-  }
+  self.take(lock);
 }
 
 } // namespace sojourn::owner

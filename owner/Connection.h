@@ -5,6 +5,7 @@
 
 #include "owner/ConnectionTimes.h"
 #include "runtime/stream/Frame.h"
+#include "runtime/stream/Outgoing.h"
 #include "runtime/wire/Message.h"
 
 #include <nng/nng.h>
@@ -21,17 +22,18 @@ namespace sojourn::owner {
 
 class Connection;
 
-/// A whole message. Its bytes stand in the connection's own buffer if they are few, else in room of their own.
+/// A whole message, with the room that it takes from its account.
 struct Request {
   std::string_view bytes;
   std::shared_ptr<const void> keep, room;
 };
 
-/// What a server does for its connections; called by nng's threads, never with a lock of the connection's.
+/// The server, as its connections see it; called by nng's threads, never with a lock of the connection's.
 class ConnectionEvents {
 public:
   virtual ~ConnectionEvents() = default;
-  /// Room for a message of a session, held until the result goes; null: `refusal` is the reply instead.
+  /// Room for a message of a session, held until the result goes; null: `refusal` is the reply instead, or the end of
+  /// the connection where it is empty.
   virtual std::shared_ptr<const void> room(uint64_t session, size_t bytes, sojourn::wire::Message &refusal) = 0;
   /// A whole request; who serves it calls `reply` once.
   virtual void serve(std::shared_ptr<Connection> connection, Request request) = 0;
@@ -41,7 +43,7 @@ public:
   virtual void closed(Connection &connection) = 0;
 };
 
-/// Reads on while its request is served, so that the end of a client shows; what it sends meanwhile waits in the
+/// Reads on while its request is served, so that the end of a client shows; bytes that come meanwhile wait in the
 /// buffer, then in the kernel. Thread-safe. Gone only after `finish`.
 class Connection : public std::enable_shared_from_this<Connection> {
 public:
@@ -77,10 +79,10 @@ private:
   static void received(void *self);
   static void sent(void *self);
   void take(std::unique_lock<std::mutex> &lock);
+  void takeAll(std::unique_lock<std::mutex> &lock);
   bool begin(std::unique_lock<std::mutex> &lock);
   void complete(std::unique_lock<std::mutex> &lock);
   void receiveOn();
-  void sendOn();
   void send(const stream::FrameHead &head);
   void fail(std::unique_lock<std::mutex> &lock);
   void allow(size_t bytes);
@@ -95,7 +97,7 @@ private:
   nng_aio *receive_ = nullptr, *send_ = nullptr;
 
   std::mutex mutex_;
-  alignas(16) std::array<std::byte, kBufferBytes> in_{}, out_{};
+  alignas(16) std::array<std::byte, kBufferBytes> in_{};
   size_t begin_ = 0, end_ = 0; ///< of what was received and is not yet taken
   Reading reading_ = Reading::head;
   bool receiving_ = false, intoBuffer_ = false, isTaking_ = false, isBusy_ = false, isSending_ = false,
@@ -106,8 +108,7 @@ private:
   size_t bodyBytes_ = 0;           ///< of it that are there
   sojourn::wire::Message refusal_; ///< to a message whose bytes are dropped
   sojourn::wire::Message message_; ///< on its way
-  size_t sentBytes_ = 0, sendBytes_ = 0;
-  bool isCopied_ = false;
+  stream::Outgoing outgoing_;
   Clock::time_point deadline_ = Clock::time_point::max(), last_ = Clock::time_point::max();
 };
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Messages that arrive: over which connection, and what room they take.
+#include "owner/HeldBytes.h"
 #include "owner/Owner.h"
 #include "owner/OwnerState.h"
 #include "owner/Reply.h"
@@ -48,31 +49,17 @@ llvm::Expected<std::shared_ptr<const void>> OwnerState::room(uint64_t id, size_t
   if (llvm::Error error = checkOpen()) {
     return error;
   }
-  std::lock_guard lock(mutex);
-  auto session = sessions.find(id);
-  if (!session) {
-    return session.takeError();
+  auto account = [&]() -> llvm::Expected<std::string> {
+    std::lock_guard lock(mutex);
+    auto session = sessions.find(id);
+    return session ? llvm::Expected<std::string>((*session)->account) : session.takeError();
+  }();
+  if (!account) {
+    return account.takeError();
   }
-  const std::string account = (*session)->account;
-  if (llvm::Error error =
-          sessions.holdings.check(account, bytes, 0, "a message of " + Twine(bytes) + " bytes does not fit")) {
-    return error;
-  }
-  struct Room {
-    ~Room() {
-      if (bytes) {
-        std::lock_guard lock(owner.mutex);
-        owner.sessions.holdings.remove(account, bytes);
-      }
-    }
-    OwnerState &owner;
-    const std::string account;
-    size_t bytes; ///< that were added
-  };
-  auto room = std::make_shared<Room>(*this, account, 0);
-  sessions.holdings.add(account, bytes);
-  room->bytes = bytes;
-  return room;
+  auto held = HeldBytes::take(mutex, sessions.holdings, *account, bytes,
+                              "a message of " + Twine(bytes) + " bytes does not fit");
+  return held ? llvm::Expected<std::shared_ptr<const void>>(std::move(*held)) : held.takeError();
 }
 
 void Owner::endSteps(uint64_t connection, std::chrono::milliseconds grace) noexcept {

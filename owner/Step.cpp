@@ -3,9 +3,11 @@
 #include "owner/Step.h"
 
 #include "owner/Access.h"
+#include "owner/HeldBytes.h"
 #include "owner/Reply.h"
 #include "owner/StepRun.h"
 #include "runtime/Limits.h"
+#include "runtime/stream/Frame.h"
 
 #include "llvm/ADT/ScopeExit.h"
 #include "llvm/ADT/StringExtras.h"
@@ -66,6 +68,12 @@ private:
   RunningStep &step;
 };
 
+/// A reply and its room, which go together.
+struct HeldReply {
+  std::shared_ptr<const HeldBytes> room;
+  std::shared_ptr<const void> message;
+};
+
 class Step {
 public:
   Step(const StepContext &context, const wire::Step &request, std::string_view message)
@@ -79,6 +87,7 @@ private:
   llvm::Error checkSize() const;
   llvm::Error runOne(const StepPart &part, DoneReply &reply);
   std::optional<RequestError> runNext(StepPart &part, size_t at, DoneReply &reply);
+  llvm::Expected<std::shared_ptr<HeldReply>> holdReply(size_t steps) const;
   llvm::Expected<StepReply> runAll();
   bool isOver(int64_t begin) const;
 
@@ -248,9 +257,29 @@ std::optional<RequestError> Step::runNext(StepPart &part, size_t at, DoneReply &
   }
 }
 
+/// Room for a large reply to a client of a server, which may take its time to read it. Else null.
+llvm::Expected<std::shared_ptr<HeldReply>> Step::holdReply(size_t steps) const {
+  const size_t bytes = steps * DoneReply::roomFor(plan->publishes, plan->publishBytes);
+  if ((*session)->connection == 0 || bytes <= stream::kSmallBytes) {
+    return nullptr;
+  }
+  auto held = std::make_shared<HeldReply>();
+  auto room = HeldBytes::take(context.mutex, context.sessions.holdings, (*session)->account, bytes,
+                              "a reply of up to " + Twine(bytes) + " bytes does not fit");
+  if (!room) {
+    return room.takeError();
+  }
+  held->room = std::move(*room);
+  return held;
+}
+
 llvm::Expected<StepReply> Step::runAll() {
   const size_t repetitions = length(request.repetitions());
   const int64_t begin = context.environment.elapsedMs();
+  auto held = holdReply(1 + repetitions);
+  if (!held) {
+    return held.takeError();
+  }
   DoneReply reply(1 + repetitions, plan->publishes, plan->publishBytes);
   // What has committed is told, however short memory is by then.
   std::optional<RequestError> noMemory, failure;
@@ -286,6 +315,10 @@ llvm::Expected<StepReply> Step::runAll() {
     (*session)->last.failure = failure;
     context.sessions.remember((*session)->last, told.bytes);
   } catch (const std::bad_alloc &) { // without a reply the client asks again
+  }
+  if (*held) { // not of what the session remembers, which has bounds of its own
+    (*held)->message = std::move(told.bytes.keep);
+    told.bytes.keep = std::move(*held);
   }
   told.failure = std::move(failure);
   return told;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is wrong with a description of a table. Knows nothing of sessions: files are read by it.
+// Checks of a table's description. Without sessions, because the reader of artifact files uses them.
 #include "frontend/ahead/TableSpec.h"
 
 #include "frontend/ahead/Artifact.h"
@@ -38,7 +38,8 @@ bool statesDefaults(const Dataset &table) { return table.policy == "private" && 
 
 namespace {
 
-/// What is wrong with the policy of a description: what is private has bounds, from which its noise follows.
+/// The problem with the policy of a description, or an empty text: private columns have bounds, from which their noise
+/// follows.
 std::string checkPolicy(const Dataset &spec) {
   bool isPrivate = spec.policy == "private";
   if (!isPrivate && spec.policy != "open" && !spec.policy.empty()) {
@@ -59,7 +60,7 @@ std::string checkPolicy(const Dataset &spec) {
              : "its defaults are " + defaultsText(spec) + ", expected three numbers above 0, or none";
 }
 
-/// What is wrong with one column of a description, or an empty text.
+/// The problem with one column of a description, or an empty text.
 std::string checkColumn(const Column &column) {
   std::string where = "column '" + column.name + "' has ";
   switch (column.dtype) {

@@ -75,7 +75,7 @@ public:
 std::unique_ptr<Transport> makeFunctionTransport(std::string name, std::function<Answer(std::string_view)> handle,
                                                  int timeoutMs = 0);
 /// url as "ipc:///run/o.sock" or "tls+tcp://host:port"; `trust` decides whose certificate the latter takes. `plainTcp`:
-/// also "tcp://127.0.0.1:port". Throws ConnectionLost if nobody listens.
+/// also "tcp://127.0.0.1:port". Throws ConnectionLost if no owner listens.
 std::unique_ptr<Transport> dialTransport(const std::string &url, int timeoutMs, std::shared_ptr<Trust> trust = nullptr,
                                          bool plainTcp = false);
 /// How often a long call is looked after.

@@ -20,9 +20,6 @@ using stream::FrameHead;
 
 namespace {
 
-/// nng counts in an int.
-constexpr size_t kPartBytes = size_t{16} << 20;
-
 int setTrust(nng_stream_dialer *dialer, const std::string *trusted) {
   nng_tls_config *config = nullptr;
   int status = nng_tls_config_alloc(&config, NNG_TLS_MODE_CLIENT);
@@ -184,32 +181,16 @@ void Link::readOn() {
   nng_stream_recv(stream_, receive_.aio());
 }
 
-int Link::send(FrameHead head, std::string_view message, int timeoutMs) {
-  head.bytes = message.size();
-  std::memcpy(out_.data(), &head, sizeof head);
-  // A small one goes in one piece, for the kernel and for TLS.
-  const size_t size = sizeof head + message.size(), inOut = size <= out_.size() ? size : sizeof head;
-  if (inOut == size) {
-    std::memcpy(out_.data() + sizeof head, message.data(), message.size());
-  }
-  for (size_t sent = 0; sent < size;) {
-    std::array<nng_iov, 2> parts{};
-    unsigned count = 0;
-    if (sent < inOut) {
-      parts[count++] = {out_.data() + sent, inOut - sent};
-    }
-    if (const size_t at = std::max(sent, inOut); at < size) {
-      // nng does not write.
-      parts[count++] = {const_cast<char *>(message.data()) + (at - inOut), std::min(size - at, kPartBytes)};
-    }
-    nng_aio_set_iov(send_.aio(), count, parts.data());
+int Link::send(const FrameHead &head, std::string_view message, int timeoutMs) {
+  outgoing_.begin(head, message);
+  while (!outgoing_.isOver()) {
     send_.begin();
-    nng_stream_send(stream_, send_.aio());
+    outgoing_.send(stream_, send_.aio());
     if (const int status = send_.wait(timeoutMs, {}, stream_, &receive_)) {
       send_.waiting.end();
       return status;
     }
-    sent += nng_aio_count(send_.aio());
+    outgoing_.sent(nng_aio_count(send_.aio()));
   }
   send_.waiting.isOver();
   return 0;
@@ -246,7 +227,7 @@ int Link::receive(FrameHead &head, Answer &answer, int timeoutMs, const std::fun
   answer.bytes = {static_cast<const char *>(memory), head.bytes};
   std::memcpy(memory, in_.data() + sizeof head, there);
   for (size_t at = there; at < head.bytes;) {
-    nng_iov part{static_cast<char *>(memory) + at, std::min<size_t>(head.bytes - at, kPartBytes)};
+    nng_iov part{static_cast<char *>(memory) + at, std::min<size_t>(head.bytes - at, stream::kTransferBytes)};
     nng_aio_set_iov(receive_.aio(), 1, &part);
     receive_.begin();
     nng_stream_recv(stream_, receive_.aio());

@@ -6,6 +6,7 @@
 #include "frontend/Interrupt.h"
 #include "frontend/wire/Client.h"
 #include "runtime/stream/Frame.h"
+#include "runtime/stream/Outgoing.h"
 
 #include <nng/nng.h>
 
@@ -58,7 +59,7 @@ public:
   /// False, too, where the owner has closed it, or speaks unasked.
   bool isOpen();
   /// `timeoutMs`: without progress.
-  int send(stream::FrameHead head, std::string_view message, int timeoutMs);
+  int send(const stream::FrameHead &head, std::string_view message, int timeoutMs);
   int receive(stream::FrameHead &head, Answer &answer, int timeoutMs, const std::function<bool()> &look,
               uint64_t bytesMost = kReplyBytesMost);
 
@@ -71,8 +72,9 @@ private:
 
   nng_stream *stream_ = nullptr;
   Operation send_, receive_;
-  alignas(16) std::array<std::byte, 4096> in_{}, out_{};
+  alignas(16) std::array<std::byte, 4096> in_{};
   size_t end_ = 0; ///< of what the buffer has
+  stream::Outgoing outgoing_;
 };
 
 } // namespace sojourn::frontend

@@ -18,7 +18,7 @@ std::string Trust::certificateOf(std::string_view introduction) {
     throw Error(ErrorKind::Refused, "the server at " + owners_->address() + " shows a certificate that the key " + key +
                                         " has not signed; ask the data owner");
   }
-  // What is behind the certificate holds its key, so nothing in between reads or changes a message.
+  // The server holds the certificate's key, so no relay reads or changes a message.
   owners_->check(key, /*isRelayed=*/false);
   std::lock_guard lock(mutex_);
   ownerKey_ = std::move(key);

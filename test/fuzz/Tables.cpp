@@ -207,7 +207,7 @@ std::string restingTable(Dice &dice) {
 }
 
 std::string Tables::change(std::string input, size_t most, Dice &dice) {
-  if (input.size() < 2 || !dice.chance(0.4 + wildness())) {
+  if (input.size() < 2 || !dice.chance(0.2 + 2 * wildness())) {
     const auto format = static_cast<uint8_t>(dice.below(kFormats));
     std::string made;
     switch (format) {
@@ -216,10 +216,10 @@ std::string Tables::change(std::string input, size_t most, Dice &dice) {
     case kNpz: made = archive(dice); break;
     default: made = restingTable(dice);
     }
-    const auto choice = static_cast<uint8_t>(dice.below(32));
     // Of the columns that are declared there may be none.
-    return (std::string{static_cast<char>(format), static_cast<char>(dice.chance(0.6) ? 0 : choice)} + made)
-        .substr(0, most);
+    const bool isDeclared = dice.chance(2 * wildness());
+    const auto choice = static_cast<char>(isDeclared ? dice.below(32) : 0);
+    return (std::string{static_cast<char>(format), choice} + made).substr(0, most);
   }
   if (dice.chance(0.1)) {
     input[1] = static_cast<char>(dice.below(32));

@@ -65,6 +65,41 @@ TEST(Holdings, SumsAreKeptPerAccount) {
   }
 }
 
+TEST(Holdings, LargeRepliesCountUntilTheyHaveGone) {
+  World world;
+  Limits limits;
+  limits.handleBytes = size_t{16} << 20; // of which clients without an identity have 2 MiB
+  Owner owner(world.environment(), limits);
+  constexpr size_t kNumbers = 300'000;
+  const std::string type = "tensor<" + std::to_string(kNumbers) + "xf32>";
+  auto program = encode(moduleText("() -> (" + type + " {sojourn.result = \"publish\"})",
+                                   "    %i = sojourn.iota dim = 0 : " + type + "\n    return %i : " + type));
+  StepRequest step;
+  step.session =
+      Reply(std::string(owner.answer(helloBytes("alice"), Peer::client, 5).bytes)).root->body_as_Welcome()->session();
+  step.hash.assign(program.hash.begin(), program.hash.end());
+  step.program = program.program;
+  auto run = [&] {
+    ++step.sequence;
+    return owner.answer(stepBytes(step), Peer::client, 5);
+  };
+  auto errorOf = [](const sojourn::wire::Message &message) { return Reply(std::string(message.bytes)).error(); };
+  step.sequence = 0;
+  sojourn::wire::Message first = run();
+  ASSERT_EQ(errorOf(first), "");
+  EXPECT_GE(owner.figures().anonymousValueBytes, kNumbers * sizeof(float));
+  EXPECT_NE(errorOf(run()).find("Limit: a reply of up to "), std::string::npos);
+  --step.sequence; // it did not run
+  first = {};
+  EXPECT_EQ(owner.figures().anonymousValueBytes, 0u);
+  sojourn::wire::Message second = run();
+  ASSERT_EQ(errorOf(second), "");
+  const Reply reply{std::string(second.bytes)};
+  const std::string numbers = reply.published(0);
+  ASSERT_EQ(numbers.size(), kNumbers * sizeof(float));
+  EXPECT_EQ(reinterpret_cast<const float *>(numbers.data())[kNumbers - 1], static_cast<float>(kNumbers - 1));
+}
+
 struct LeftBehind : testing::Test {
   World world;
   Owner owner{world.environment()};

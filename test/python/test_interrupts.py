@@ -154,11 +154,12 @@ def test_two_owners_at_once(process, tmp_path):
             other._process.wait(20)
 
 
-def test_connecting_to_one_who_never_speaks():
+@pytest.mark.parametrize("scheme", ["tcp", "tls+tcp"])
+def test_connecting_to_one_who_never_speaks(scheme):
     with socket.socket() as silent:
         silent.bind(("127.0.0.1", 0))
         silent.listen()
-        address = f"tcp://127.0.0.1:{silent.getsockname()[1]}"
+        address = f"{scheme}://127.0.0.1:{silent.getsockname()[1]}"
         with Interrupting(0.5):
             sojourn.connect(address, plain_tcp=True)
         begin = time.monotonic()

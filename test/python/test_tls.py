@@ -9,6 +9,7 @@ import socket
 import ssl
 import subprocess
 import threading
+import time
 
 import pytest
 import torch
@@ -179,3 +180,21 @@ def test_what_travels_is_not_to_be_read(tmp_path):
         listener.close()
     everything = b"".join(seen)
     assert len(everything) > 2 * len(word) and word[:16] not in everything and b"SJN1" not in everything
+
+
+def test_a_server_that_closes_at_once(tmp_path):
+    """A relay whose owner is gone: the end comes before, while or after the client begins to speak."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def accept():
+            with contextlib.suppress(OSError):
+                while True:
+                    listener.accept()[0].close()
+
+        threading.Thread(target=accept, daemon=True).start()
+        address = f"tls+tcp://127.0.0.1:{listener.getsockname()[1]}"
+        for _ in range(30):
+            begin = time.monotonic()
+            with pytest.raises(sojourn.ConnectionLost, match="no owner answers"):
+                sojourn.connect(address, timeout=20)
+            assert time.monotonic() - begin < 5
