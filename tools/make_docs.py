@@ -226,7 +226,8 @@ def main():
     generated(arguments.quick)
     stage([name for name in pages if (ROOT / name).is_file()])
     doxygen()
-    command = [sys.executable, "-m", "sphinx", "-b", "html", "-W", "--keep-going", "-q", "-j", "auto"]
+    # -E: what Sphinx keeps of an earlier build grows with each one, to gigabytes after some.
+    command = [sys.executable, "-m", "sphinx", "-E", "-b", "html", "-W", "--keep-going", "-q", "-j", "auto"]
     done = subprocess.run([*command, "-c", ROOT / "docs", SOURCE, HTML], cwd=ROOT)
     if done.returncode != 0:
         return 1

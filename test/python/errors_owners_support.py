@@ -366,6 +366,20 @@ def _():
             owners.enter_context(sojourn.local())
 
 
+@example(
+    Error,
+    "Too many owners, one of them closed",
+    "owners in one process; close one first (",
+    "are closed, but tensors on them still exist: delete those)",
+)
+def _():
+    with contextlib.ExitStack() as owners:
+        with sojourn.local() as closed:
+            kept = torch.ones(3, device=closed.device)
+        while True:
+            owners.enter_context(sojourn.local())
+
+
 @example(Error, "Missing identity", "there is no identity 'FOLDER/ada.key'; create one with: sojourn keygen")
 def _(folder):
     sojourn.connect("tls+tcp://127.0.0.1:9", identity=folder / "ada.key")

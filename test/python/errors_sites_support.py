@@ -143,7 +143,6 @@ NOT_SHOWN = {
         "a value that was read never arrived: ",
         "; an upload was in progress, and the step that needs it was not sent: check the owner, then connect again",
         "the owner no longer knows this session (",
-        "open a socket for",
         "the wait for the owner was interrupted",
     ],
     "Lightning and accelerate, which need not be installed (`test/python/test_frameworks.py`)": [

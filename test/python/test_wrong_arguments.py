@@ -228,6 +228,7 @@ CALLS = {
             "timeout": POSITIVE,
             "identity": but(PATH, None),
             "owner_key": but(TEXT, None),
+            "plain_tcp": FLAG,
         },
     ),
     "load": Call(lambda w: sojourn.load, lambda w: {}, {"path": PATH}),

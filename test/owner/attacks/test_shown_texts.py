@@ -3,8 +3,6 @@
 carry escape sequences, C1 controls and marks of direction, which hide or reorder what is shown."""
 
 import pathlib
-import socket
-import struct
 import subprocess
 import sys
 
@@ -20,6 +18,7 @@ from sojourn_wire.format import DIALECT_VERSION, FORMAT_VERSION, PROTOCOL_VERSIO
 from sojourn_wire.RequestBody import RequestBody
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "python"))
+from frames_support import Connection
 from owner_process import ROOT, OwnerProcess
 
 # Clears a screen, the same by one C1 character, renames a window, turns text around, hides a space.
@@ -54,12 +53,9 @@ def hello(name: str) -> bytes:
 def test_a_name_of_a_client_in_the_log(tmp_path):
     process = OwnerProcess(tmp_path)
     try:
-        with socket.socket(socket.AF_UNIX) as client:
-            client.connect(process.address.removeprefix("ipc://"))
-            client.sendall(b"\0SP\0" + struct.pack(">HH", 0x30, 0))
-            for number, evil in enumerate(EVIL):
-                body = struct.pack(">I", 0x80000000 | number) + hello(f"ada{evil}end")
-                client.sendall(b"\1" + struct.pack(">Q", len(body)) + body)
+        with Connection(process.address) as client:
+            for evil in EVIL:
+                client.handle(hello(f"ada{evil}end"))
             process._wait(lambda: process.log().count("session opened") == len(EVIL))
         assert "which calls itself 'ada?" in process.log()
         assert_plain(process.log())
