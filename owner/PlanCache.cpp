@@ -9,6 +9,8 @@
 #include "passes/privacy/Inputs.h"
 
 #include "mlir/IR/MLIRContext.h"
+#include "llvm/Support/Format.h"
+#include "llvm/Support/FormatVariadic.h"
 
 namespace sojourn::owner {
 
@@ -96,6 +98,32 @@ std::vector<LabelPtr> Plan::resultLabels(llvm::ArrayRef<LabelPtr> arguments) con
                     [&](llvm::ArrayRef<uint64_t> words) { return dependence.gather(words); });
 }
 
+llvm::Error checkLibraryCalls(mlir::ModuleOp core, const runtime::Executable &executable, const PriceLimits &limits) {
+  if (limits.callSeconds <= 0) {
+    return llvm::Error::success();
+  }
+  std::vector<mlir::Operation *> ops;
+  for (mlir::Operation &op : core.lookupSymbol<mlir::func::FuncOp>(kStepName).getBody().front()) {
+    ops.push_back(&op);
+  }
+  for (const runtime::LibraryCalls &calls : executable.libraryCalls()) {
+    mlir::Operation *op = ops[calls.op];
+    const double seconds = librarySeconds(op) / static_cast<double>(calls.count);
+    if (seconds > limits.callSeconds) {
+      const std::string times =
+          llvm::formatv("{0} seconds, expected at most {1}", llvm::format(seconds < 10 ? "%.2g" : "%.0f", seconds),
+                        llvm::format("%g", limits.callSeconds))
+              .str();
+      return requestError(wire::ErrorCode_Limit,
+                          Twine(calls.count > 1 ? "one of its calls" : "its call") +
+                              " of the kernel library would take about " + times +
+                              ", because a step cannot be ended during one; make its operands smaller",
+                          op->getName().stripDialect().str(), runtime::describeLocation(op->getLoc()));
+    }
+  }
+  return llvm::Error::success();
+}
+
 llvm::Expected<std::shared_ptr<const Plan>> makePlan(llvm::StringRef program, llvm::StringRef debug,
                                                      const PriceLimits &limits) {
   // A context of its own: what a program brings into it goes when the plan is made.
@@ -127,6 +155,9 @@ llvm::Expected<std::shared_ptr<const Plan>> makePlan(llvm::StringRef program, ll
   auto executable = runtime::Executable::create(**module);
   if (!executable) {
     return executable.takeError();
+  }
+  if (llvm::Error error = checkLibraryCalls(**module, **executable, limits)) {
+    return error;
   }
   plan->executable = std::move(*executable);
   if (llvm::Error error = checkSignature(*plan)) {

@@ -81,6 +81,10 @@ struct Plan {
   std::vector<LabelPtr> resultLabels(llvm::ArrayRef<LabelPtr> arguments) const;
 };
 
+/// Refuses a program with a call of the kernel library that would take longer than `limits` allow: a stop of the step
+/// waits for it.
+llvm::Error checkLibraryCalls(mlir::ModuleOp core, const runtime::Executable &executable, const PriceLimits &limits);
+
 /// Decodes and verifies a program, holds its price against the limits, plans it, and checks that its
 /// signature is one the owner can serve.
 llvm::Expected<std::shared_ptr<const Plan>> makePlan(llvm::StringRef program, llvm::StringRef debug,

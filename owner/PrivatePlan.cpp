@@ -300,6 +300,9 @@ llvm::Expected<std::shared_ptr<const PrivatePlan>> makePrivatePlan(const Plan &p
   if (!executable) {
     return executable.takeError();
   }
+  if (llvm::Error error = checkLibraryCalls(**module, **executable, limits)) {
+    return error;
+  }
   made->executable = std::move(*executable);
   return made;
 }

@@ -41,6 +41,11 @@ const NumberSetting kNumbers[] = {
      "best before the deadline",
      0, kOperationsMost, true, [](const ServeSettings &s) { return s.operations.value_or(0); },
      [](ServeSettings &s, double value) { s.operations = value > 0 ? std::optional(value) : std::nullopt; }},
+    {"steps", "call_seconds", "",
+     "limit on one call of the kernel library, as the factors of one large matrix, by estimate: a step cannot be ended "
+     "during one; 0: none",
+     0, kWeek, false, [](const ServeSettings &s) { return s.limits.price.callSeconds; },
+     [](ServeSettings &s, double value) { s.limits.price.callSeconds = value; }},
     {"steps", "arena_bytes", "--max-arena", "limit on intermediate values of one step, in bytes", 1, kBytesMost, true,
      [](const ServeSettings &s) { return static_cast<double>(s.limits.price.arenaBytes); },
      [](ServeSettings &s, double value) { s.limits.price.arenaBytes = whole<uint64_t>(value); }},
@@ -211,7 +216,10 @@ private:
 
 } // namespace
 
-ServeSettings::ServeSettings() { limits.stepMs = whole<int64_t>(1000 * kStepSeconds); }
+ServeSettings::ServeSettings() {
+  limits.stepMs = whole<int64_t>(1000 * kStepSeconds);
+  limits.price.callSeconds = 1;
+}
 
 void ServeSettings::settle() {
   const double threads = std::max(1u, limits.threads ? limits.threads : std::thread::hardware_concurrency());

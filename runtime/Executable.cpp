@@ -40,6 +40,7 @@ struct Executable::Impl {
   std::vector<ArgSpec> args;
   std::vector<ResultSpec> results;
   size_t sumOfValueBytes = 0, arenaBytes = 0, scratchBytes = 0, libraryBytes = 0, planBytes = 0;
+  std::vector<LibraryCalls> calls;
   std::vector<Instruction> instructions;
   size_t slotCount = 0;
   /// Where slots get their pointers from: number of the argument or output, offset in the arena or
@@ -72,6 +73,7 @@ llvm::ArrayRef<ResultSpec> Executable::results() const { return impl_->results; 
 size_t Executable::arenaBytes() const { return impl_->arenaBytes; }
 size_t Executable::scratchBytes() const { return impl_->scratchBytes; }
 size_t Executable::libraryBytes() const { return impl_->libraryBytes; }
+llvm::ArrayRef<LibraryCalls> Executable::libraryCalls() const { return impl_->calls; }
 size_t Executable::planBytes() const { return impl_->planBytes; }
 size_t Executable::sumOfValueBytes() const { return impl_->sumOfValueBytes; }
 size_t Executable::instructionCount() const { return impl_->instructions.size(); }
@@ -123,6 +125,7 @@ void Executable::Impl::take(Lowering &lowering, const Graph &graph) {
   arenaBytes = lowering.arenaBytes;
   scratchBytes = lowering.scratchBytes;
   libraryBytes = lowering.libraryBytes;
+  calls = std::move(lowering.calls);
   constants = std::move(lowering.constants);
   slotCount = lowering.slots.size();
   for (auto [index, slot] : llvm::enumerate(lowering.slots)) {
@@ -160,7 +163,8 @@ void Executable::Impl::take(Lowering &lowering, const Graph &graph) {
 size_t Executable::Impl::measure() const {
   size_t context =
       sizeof(RunContext) + slotCount * sizeof(void *) + outputBytes.size() * sizeof(std::shared_ptr<Buffer>);
-  size_t bytes = sizeof(Impl) + constants.capacity() + limits::kIdleContexts * context;
+  size_t bytes =
+      sizeof(Impl) + constants.capacity() + calls.capacity() * sizeof(LibraryCalls) + limits::kIdleContexts * context;
   bytes += slotCount * sizeof(std::pair<SlotId, size_t>);
   for (const Instruction &instruction : instructions) {
     bytes += sizeof(Instruction) + instruction.kernel->bytes() + instruction.name.capacity() +

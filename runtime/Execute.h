@@ -82,6 +82,12 @@ struct RunOptions {
 };
 
 /// A program planned for repeated runs. Immutable: what a run changes belongs to the run.
+/// Calls of the kernel library, or loops like them, that a stop of the run waits for.
+struct LibraryCalls {
+  size_t op = 0;     ///< number of the op in the program
+  int64_t count = 1; ///< into which its work is cut, evenly
+};
+
 class Executable {
 public:
   /// The module must be in core form and verified. Failures are ProgramError.
@@ -96,6 +102,7 @@ public:
   size_t scratchBytes() const;
   /// What one of its library calls allocates for itself at most, about.
   size_t libraryBytes() const;
+  llvm::ArrayRef<LibraryCalls> libraryCalls() const;
   /// An upper estimate of what the plan itself holds: instructions, constants, idle run contexts.
   size_t planBytes() const;
   /// What all values of the program would take, had each its own memory.

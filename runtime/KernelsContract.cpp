@@ -91,7 +91,7 @@ struct Tiling {
       return;
     }
     batches = Partition(batchCount, int64_t{1} << 40, batchCount);
-    auto tiles = static_cast<int64_t>(std::min(work / kTileWork, 64.0));
+    auto tiles = static_cast<int64_t>(std::min(work / kTileWork, std::max(64.0, work / kTileWorkMost)));
     // Rows of the result lie together: a cut between them costs the library less than one through them.
     bool byRows = rows >= columns || (rows >= kTileSide / 2 && tilesOf(rows, tiles) >= tilesOf(columns, tiles));
     int64_t &first = byRows ? rowTiles : columnTiles, &second = byRows ? columnTiles : rowTiles;
@@ -104,11 +104,13 @@ private:
   // Work that is worth a thread; below this side a tile pays too much for packing the other operand.
   static constexpr double kTileWork = 2e6;
   static constexpr int64_t kTileSide = 256;
+  // No tile has more, if the sides allow it: a run ends between two.
+  static constexpr double kTileWorkMost = 4e9;
 
   /// A power of two, so that tiles fall evenly on two, four or eight threads.
   static int64_t tilesOf(int64_t size, int64_t wanted) {
     int64_t most = size >= 4 * kTileSide ? size / (2 * kTileSide) : size >= 64 ? 2 : 1;
-    int64_t tiles = std::clamp<int64_t>(std::min(most, wanted), 1, 16);
+    int64_t tiles = std::clamp<int64_t>(std::min(most, wanted), 1, std::max<int64_t>(16, wanted / 16));
     return static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(tiles)));
   }
 };
@@ -223,6 +225,7 @@ void emitOwn(Lowering &lowering, const GraphOp &op, const ProductShape &shape, c
       }
     }
   };
+  lowering.libraryCalls(op, tiling.count());
   lowering.emit(op, makeKernel(kernel, tiling.count()));
 }
 
@@ -303,6 +306,7 @@ void lowerDot(Lowering &lowering, const GraphOp &op) {
       libraryProduct(out, left, right);
     }
   };
+  lowering.libraryCalls(op, tiling.count());
   lowering.emit(op, makeKernel(kernel, tiling.count()));
 }
 

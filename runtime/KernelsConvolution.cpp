@@ -33,6 +33,8 @@ double workOf(const TensorType &results, const TensorType &images, const TensorT
 /// Work that pays for a library call of its own, which prepares weights anew; past a few pieces more of it.
 constexpr double kPieceWork = 3.2e7, kFurtherWork = 2.5e8;
 constexpr int64_t kFewPieces = 8, kPiecesMax = 16;
+/// No piece has more, if there are images and channels for it: a run ends between two.
+constexpr double kPieceWorkMost = 4e9;
 /// With so many groups of images, channels are left whole.
 constexpr int64_t kImagesOnly = 4;
 
@@ -47,9 +49,12 @@ double piecesWorth(double work) {
   return std::max(std::min(work / kPieceWork, static_cast<double>(kFewPieces)), work / kFurtherWork);
 }
 
+int64_t piecesMost(double work) { return std::max(kPiecesMax, 2 * evenly(int64_t{1} << 20, work / kPieceWorkMost)); }
+
 /// Groups of images.
 Partition piecesOf(int64_t images, double work) {
-  return Partition(images, int64_t{1} << 40, evenly(std::min(images, kPiecesMax), piecesWorth(work)));
+  const int64_t count = evenly(std::min(images, piecesMost(work)), piecesWorth(work));
+  return Partition(images, int64_t{1} << 40, count);
 }
 
 /// What a piece takes of one operand: `unit` elements of dim `dim` for each channel (or group) of the
@@ -75,7 +80,7 @@ struct ChannelCut {
   }
   void choose(double work, int64_t imagePieces) {
     if (imagePieces < kImagesOnly) {
-      pieces = evenly(std::min((units + align - 1) / align, kPiecesMax / imagePieces / 2),
+      pieces = evenly(std::min((units + align - 1) / align, piecesMost(work) / imagePieces / 2),
                       piecesWorth(work) / static_cast<double>(imagePieces));
     }
   }
@@ -127,6 +132,7 @@ void emitPerImage(Lowering &lowering, const GraphOp &op, double work, ChannelCut
   cut.choose(work, pieces.rows);
   countLibraryMemory(lowering, out.element, compute == libraryConvolve ? first : result, second,
                      compute == libraryConvolve ? result : first, pieces.rows * cut.pieces);
+  lowering.libraryCalls(op, pieces.rows * cut.pieces);
   ConvOptions options = optionsOf(op);
   lowering.emit(
       op, makeKernel(
@@ -205,6 +211,7 @@ void lowerConvGradWeight(Lowering &lowering, const GraphOp &op) {
                        : ChannelCut(options, options.groups, {0, perGroup(result.dims[0], options)},
                                     {1, perGroup(images.dims[1], options)}, {1, perGroup(gradients.dims[1], options)});
   cut.choose(work, pieces.rows);
+  lowering.libraryCalls(op, pieces.rows * cut.pieces);
   countLibraryMemory(lowering, out.element, images, result, gradients, pieces.rows * cut.pieces);
   size_t bytes = static_cast<size_t>(result.numel()) * byteWidth(out.element);
   Place parts = pieces.rows == 1 ? out.place() : lowering.scratch(bytes * static_cast<size_t>(pieces.rows));

@@ -65,6 +65,7 @@ void lowerCholesky(Lowering &lowering, const GraphOp &op) {
   WideOutput factor(lowering, op.results[0]);
   Place order = lowering.result(op.results[1]);
   Partition partition(count, size * size * size);
+  lowering.libraryCalls(op, partition.rows);
   // The library's own factor, and what its blocks need.
   lowering.libraryMemory(3 * static_cast<size_t>(count * size * size) * byteWidth(x.element));
   const StridedView from = denseView(x.place(), x.element, {count, size, size});
@@ -175,6 +176,7 @@ template <typename Body>
 void eachMatrix(Lowering &lowering, const GraphOp &op, Element element, int64_t count, int64_t work, Body body) {
   constexpr int64_t kCall = 4096; // of the library, also for an empty matrix
   Partition partition(count, work + kCall);
+  lowering.libraryCalls(op, partition.rows);
   lowering.emit(op, dispatchFactor(lowering, element, [&]<typename T>() -> std::unique_ptr<Kernel> {
                   return makeKernel(
                       [=](SlotTable slots, int64_t lo, int64_t hi) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Scans, sorts and the position of extremes: one line along a dim at a time.
 #include "runtime/Elements.h"
+#include "runtime/Stop.h"
 #include <algorithm>
 #include <cmath>
 
@@ -89,13 +90,27 @@ struct Lines {
   }
 };
 
+/// body(k, past) over [0, size), in pieces between which the run can be stopped.
+template <typename Body>
+void inPieces(int64_t size, Body body) {
+  constexpr int64_t kPiece = int64_t{1} << 20;
+  for (int64_t k = 0; k < size; k += kPiece) {
+    if (k != 0) {
+      checkStop();
+    }
+    body(k, std::min(size, k + kPiece));
+  }
+}
+
 template <typename Op, typename T, typename A>
 void scanLine(T *out, const T *x, int64_t size, int64_t step) {
   A sum{};
-  for (int64_t k = 0; k < size; ++k, out += step, x += step) {
-    sum = k == 0 ? static_cast<A>(*x) : Op::step(sum, static_cast<A>(*x));
-    *out = static_cast<T>(sum);
-  }
+  inPieces(size, [&](int64_t k, int64_t past) {
+    for (; k < past; ++k, out += step, x += step) {
+      sum = k == 0 ? static_cast<A>(*x) : Op::step(sum, static_cast<A>(*x));
+      *out = static_cast<T>(sum);
+    }
+  });
 }
 
 template <typename Op>
@@ -149,13 +164,15 @@ void lowerArg(Lowering &lowering, const GraphOp &op) {
                           const T *line = source + lines.start(number, lines.split.size);
                           T best = line[0];
                           int64_t where = 0;
-                          for (int64_t k = 1; k < lines.split.size && best == best; ++k) {
-                            T value = line[k * lines.split.inner];
-                            if (value != value || (largest ? value > best : value < best)) {
-                              best = value;
-                              where = k;
+                          inPieces(lines.split.size, [&](int64_t k, int64_t past) {
+                            for (; k < past && best == best; ++k) {
+                              T value = line[k * lines.split.inner];
+                              if (value != value || (largest ? value > best : value < best)) {
+                                best = value;
+                                where = k;
+                              }
                             }
-                          }
+                          });
                           target[number] = where;
                         });
                       },
@@ -178,7 +195,11 @@ void sortLine(const T *source, T *target, int64_t *where, Entry<T> *entries, int
   for (int64_t k = 0; k < size; ++k) {
     entries[k] = {source[k * step], k};
   }
+  uint32_t comparisons = 0;
   auto less = [&](const Entry<T> &a, const Entry<T> &b) {
+    if (++comparisons % (1u << 20) == 0) {
+      checkStop();
+    }
     bool ab = descending ? before(b.value, a.value) : before(a.value, b.value);
     bool ba = descending ? before(a.value, b.value) : before(b.value, a.value);
     return ab != ba ? ab : a.index < b.index;

@@ -45,11 +45,13 @@ void lowerFourier(Lowering &lowering, const GraphOp &op) {
     }
   }
   if (cut == type.rank()) {
+    lowering.libraryCalls(op, 1);
     return lowering.emit(op, makeKernel([=](SlotTable slots, int64_t, int64_t) {
                            libraryFourier(libraryView(to, slots), libraryView(from, slots), options);
                          }));
   }
   Partition partition(type.dims[cut], 16 * result.numel() / type.dims[cut]);
+  lowering.libraryCalls(op, partition.rows);
   lowering.emit(op, makeKernel(
                         [=](SlotTable slots, int64_t lo, int64_t hi) {
                           const int64_t first = partition.begin(lo), past = partition.begin(hi);

@@ -28,6 +28,10 @@ void Lowering::libraryMemory(size_t bytes, int64_t calls) {
   libraryBytes = std::max(libraryBytes, bytes * static_cast<size_t>(std::max<int64_t>(atOnce, 1)));
 }
 
+void Lowering::libraryCalls(const GraphOp &op, int64_t count) {
+  calls.push_back({static_cast<size_t>(&op - graph_.ops.data()), std::max<int64_t>(count, 1)});
+}
+
 void Lowering::fail(const std::string &what) { throw PlanFailure{ErrorCode::Unsupported, what, current_}; }
 
 BaseId Lowering::newBase(const TensorType &type, int32_t node) {

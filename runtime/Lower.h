@@ -59,6 +59,8 @@ public:
   void workerScratch(size_t bytes);
   /// What the library allocates inside of a call, about: nothing is set aside, but it counts.
   void libraryMemory(size_t bytes, int64_t calls = 1);
+  /// The op's work is cut into so many calls, about equal ones; a stop of the run waits for one.
+  void libraryCalls(const GraphOp &op, int64_t count);
   /// The operand's memory may become the result's, if the operand dies here: the kernel must cope
   /// with both being one.
   void mayReuse(Place result, Place operand);
@@ -110,6 +112,7 @@ public:
   size_t arenaBytes = 0;
   size_t scratchBytes = 0; ///< per worker
   size_t libraryBytes = 0;
+  std::vector<LibraryCalls> calls;
   /// Per result: its slot (output), or the argument it passes on.
   struct ResultPlace {
     bool isArgument = false;

@@ -2,6 +2,9 @@
 // Clients of a served owner that send small steps one after another, beside others that send large ones:
 // bench-serving ADDRESS SMALL LARGE SECONDS. Prints steps and times of replies as JSON. Used by tools/bench_serving.py.
 #include "dialect/Version.h"
+#include "frontend/wire/Client.h"
+#include "frontend/wire/KnownOwners.h"
+#include "frontend/wire/Trust.h"
 #include "runtime/Program.h"
 #include "runtime/Tensor.h"
 #include "runtime/Version.h"
@@ -18,9 +21,8 @@
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <memory>
 #include <nlohmann/json.hpp>
-#include <nng/nng.h>
-#include <nng/protocol/reqrep0/req.h>
 #include <numeric>
 #include <string>
 #include <thread>
@@ -37,25 +39,20 @@ using Clock = std::chrono::steady_clock;
   std::exit(1);
 }
 
-void check(int result) {
-  if (result != 0) {
-    fail(nng_strerror(result));
-  }
-}
-
-/// One connection with a session.
+/// One connection with a session, as the frontend dials it.
 class Client {
 public:
-  explicit Client(const char *address) {
-    check(nng_req0_open(&socket));
-    check(nng_dial(socket, address, nullptr, 0));
-    flatbuffers::FlatBufferBuilder builder;
+  explicit Client(const std::string &address) {
+    const bool isTls = address.starts_with("tls+");
+    auto owners = std::make_shared<frontend::KnownOwners>("", "", address);
+    transport = frontend::dialTransport(address, 0, isTls ? std::make_shared<frontend::Trust>(owners) : nullptr);
+    flatbuffers::FlatBufferBuilder builder(1024, &transport->allocator());
     auto hello = sojourn_wire::CreateHelloDirect(builder, wire::kProtocolVersion, runtime::kFormatVersion,
                                                  kDialectVersion, "bench-serving");
     finish(builder, sojourn_wire::RequestBody_Hello, hello.Union());
     session = call(builder)->body_as_Welcome()->session();
+    transport->setSession(session);
   }
-  ~Client() { nng_close(socket); }
   Client(const Client &) = delete;
   Client &operator=(const Client &) = delete;
 
@@ -63,7 +60,7 @@ public:
   bool step(wire::Step step) {
     step.session = session;
     step.sequence = ++sequence;
-    flatbuffers::FlatBufferBuilder builder(wire::encodedBound(step));
+    flatbuffers::FlatBufferBuilder builder(wire::encodedBound(step), &transport->allocator());
     finish(builder, sojourn_wire::RequestBody_Step, wire::encode(builder, step).Union());
     const sojourn_wire::Reply *reply = call(builder);
     if (const auto *error = reply->body_as_Error()) {
@@ -78,19 +75,17 @@ private:
     builder.Finish(sojourn_wire::CreateRequest(builder, kind, body), sojourn_wire::RequestIdentifier());
   }
   const sojourn_wire::Reply *call(flatbuffers::FlatBufferBuilder &builder) {
-    check(nng_send(socket, builder.GetBufferPointer(), builder.GetSize(), 0));
-    void *data = nullptr;
-    size_t size = 0;
-    check(nng_recv(socket, &data, &size, NNG_FLAG_ALLOC));
-    bytes.assign(static_cast<char *>(data), static_cast<char *>(data) + size);
-    nng_free(data, size);
-    const auto *reply = flatbuffers::GetRoot<sojourn_wire::Reply>(bytes.data());
-    return reply;
+    const std::string_view request(reinterpret_cast<const char *>(builder.GetBufferPointer()), builder.GetSize());
+    std::string failure;
+    if (transport->tryCall(request, answer, failure) != frontend::CallStatus::Answered) {
+      fail(failure);
+    }
+    return flatbuffers::GetRoot<sojourn_wire::Reply>(answer.bytes.data());
   }
 
-  nng_socket socket = NNG_SOCKET_INITIALIZER;
+  std::unique_ptr<frontend::Transport> transport;
   uint64_t session = 0, sequence = 0;
-  std::vector<char> bytes;
+  frontend::Answer answer;
 };
 
 /// A program that keeps an upload of these sizes, and one that changes it and publishes a number.

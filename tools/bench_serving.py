@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Measures a served owner with many clients: small steps per second, times of their replies and fairness, without and
-beside clients with large steps; and how long a server takes until it listens.
+"""Measures a served owner with many clients: small steps per second, times of their replies and fairness.
 
-Clients are threads of `bench-serving` and connect over ipc (`--tls`: and over TLS), without an identity. `--beside FOLDER` measures the server of
-another built checkout in the same rounds, in turns.
+Once without and once beside clients with large steps; and the time until a server listens. Clients are threads of
+`bench-serving` and connect over ipc (`--tls`: and over TLS), without an identity. `--beside FOLDER` measures server and
+clients of another built checkout in the same rounds, in turns.
 """
 
 import argparse

@@ -169,17 +169,21 @@ void runCase(mlir::MLIRContext &context, llvm::ArrayRef<llvm::StringRef> words, 
     }
     bindings.push_back(std::move(binding));
   }
+  double library = 0;
+  for (mlir::Operation &op : module->lookupSymbol<mlir::func::FuncOp>(kStepName).getBody().front()) {
+    library += librarySeconds(&op);
+  }
   const Measured measured = measure(**executable, bindings);
   if (!measured.error.empty()) {
     return fail(measured.error);
   }
   std::printf(
       "{\"name\": \"%s\", \"operations\": %llu, \"arena\": %llu, \"planned\": %zu, \"seconds\": %.9g, \"grown\": "
-      "%lld}\n",
+      "%lld, \"library\": %.9g}\n",
       name.str().c_str(), static_cast<unsigned long long>(price.operations),
       static_cast<unsigned long long>(price.arenaBytes),
       (*executable)->arenaBytes() + (*executable)->scratchBytes() + (*executable)->libraryBytes(), measured.seconds,
-      static_cast<long long>(measured.grown));
+      static_cast<long long>(measured.grown), library);
 }
 
 } // namespace

@@ -3,7 +3,8 @@
 """Measures core ops beside their prices, at shapes and values that make them slow (tools/price_cases.py).
 
 An op may take up to 20 times as long per priced operation as ordinary ops do, which run in between, and no more memory
-than its price says. Prints the worst case of each op; fails where one is beyond that.
+than its price says. A long call of the kernel library (tools/price_long.py) may take up to three times the seconds that
+an owner expects of it. Prints the worst case of each op; fails where one is beyond that.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import subprocess
 import sys
 
 from price_cases import cases
+from price_long import long_cases
 from price_program import Case, t
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
@@ -27,6 +29,7 @@ CALL_S = 100e-6  # of one instruction, whatever it does
 MEMORY = 32 << 20  # pages that a process touches anyway
 EVERY = 40  # ordinary ops run once per so many cases
 TRIES = 3
+LONG = 3  # times the seconds that are expected of a long call
 
 
 def ordinary():
@@ -72,6 +75,8 @@ def problem(line):
     """What is wrong with one record, or nothing."""
     if "error" in line:
         return line["error"]
+    if "/long/" in line["name"] and line["seconds"] > LONG * line["library"]:
+        return f"{line['seconds']:.2f} seconds in the kernel library, expected about {line['library']:.2f}"
     if ratio(line) > FACTOR:
         return f"{ratio(line):.0f} times as long per operation as ordinary ops, expected at most {FACTOR}"
     most = max(line["arena"], line["planned"]) + MEMORY
@@ -114,7 +119,7 @@ def main():
     parser.add_argument("--json", type=pathlib.Path, help="file to write all records to")
     parser.add_argument("--counts", type=pathlib.Path, help="file to write counts to, for tools/check")
     arguments = parser.parse_args()
-    named = {case.name: case for case in cases()}
+    named = {case.name: case for case in [*cases(), *long_cases()]}
     chosen = [
         case for name, case in named.items() if (case.quick or not arguments.quick) and re.match(arguments.only, name)
     ]

@@ -76,8 +76,8 @@ TEST_F(Settings, FractionsAndUnderscores) {
 
 TEST_F(Settings, MistakesNameTheirLine) {
   EXPECT_EQ(mistake("\n\n[steps]\nsecnds = 3\n"),
-            "line 4: unknown key 'secnds' in [steps], expected one of seconds, operations, arena_bytes, "
-            "all_arena_bytes, threads");
+            "line 4: unknown key 'secnds' in [steps], expected one of seconds, operations, call_seconds, "
+            "arena_bytes, all_arena_bytes, threads");
   EXPECT_EQ(mistake("port = 3\n"),
             "line 1: unknown key 'port', expected one of drain_seconds, listen, metrics, log, plain_tcp, or a table");
   EXPECT_EQ(mistake("[steps]\nseconds = \"ten\"\n"),

@@ -3,6 +3,7 @@
 #include "test/runtime/Programs.h"
 
 #include <chrono>
+#include <ctime>
 #include <thread>
 
 using namespace sojourn;
@@ -69,6 +70,52 @@ TEST_F(StoppedRun, IsAllOrNothing) {
         EXPECT_EQ(error.code(), ErrorCode::Stopped) << error.text();
       });
     }
+  }
+}
+
+double threadSeconds() {
+  timespec time{};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+  return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
+}
+
+/// A line of numbers is one row of its instruction, however long.
+TEST(StoppedLine, EndsWhileItIsSorted) {
+  const unsigned seed = testSeed();
+  const ::testing::ScopedTrace trace{__FILE__, __LINE__, "SOJOURN_TEST_SEED=" + std::to_string(seed)};
+  std::mt19937 random(seed);
+  std::normal_distribution<double> normal;
+  Context context;
+  for (const char *op : {"sort %x, dim = 0, descending = true", "topk %x, dim = 0, k = 4194303, largest = true"}) {
+    const std::string made = op[0] == 's' ? "4194304" : "4194303";
+    const auto plan = compileText(context, R"(
+module attributes {sojourn.phase = "core", sojourn.promotion = "torch"} {
+  func.func @step(%x: tensor<4194304xf64> {sojourn.kind = "upload"}) -> (tensor<)" +
+                                               made +
+                                               R"(xf64> {sojourn.result = "publish"}) {
+    %v, %i = sojourn.)" + op + R"( : tensor<4194304xf64>
+    return %v : tensor<)" + made + R"(xf64>
+  }
+}
+)");
+    ASSERT_TRUE(plan);
+    const std::vector<Binding> inputs = bindWith(*plan, [&](Element) { return normal(random); });
+    double begin = threadSeconds();
+    llvm::cantFail(plan->run(inputs, {.threads = 1}));
+    const double whole = threadSeconds() - begin;
+
+    StopFlag stop{false};
+    std::thread ends([&] {
+      std::this_thread::sleep_for(std::chrono::duration<double>(whole / 10));
+      stop = true;
+    });
+    begin = threadSeconds();
+    auto values = plan->run(inputs, {.threads = 1, .stop = &stop});
+    const double spent = threadSeconds() - begin;
+    ends.join();
+    ASSERT_FALSE(bool(values));
+    llvm::consumeError(values.takeError());
+    EXPECT_LT(spent, whole / 2) << op;
   }
 }
 

@@ -106,3 +106,67 @@ def test_a_step_ends_with_its_client(tmp_path):
             pytest.fail("the step still runs")
     finally:
         assert process.close() == 0
+
+
+def owner_with(tmp_path, settings):
+    config = tmp_path / "owner.toml"
+    config.write_text(settings)
+    return OwnerProcess(tmp_path, None, "--config", str(config), *ANY)
+
+
+FACTORS = {
+    "svd": lambda x: torch.linalg.svdvals(x).sum(),
+    "eigh": lambda x: torch.linalg.eigvalsh(x).sum(),
+    "qr": lambda x: torch.linalg.qr(x).R.sum(),
+    "lu": lambda x: torch.linalg.slogdet(x).logabsdet,
+    "eig": lambda x: torch.linalg.eigvals(x).sum().real,
+}
+
+
+@pytest.mark.parametrize("name", FACTORS)
+def test_a_long_call_of_the_library_is_refused(tmp_path, name):
+    """Nothing ends the factors of one large matrix before they are there."""
+    process = owner_with(tmp_path, "[steps]\nseconds = 1\n")
+    try:
+        with sojourn.connect(process.address) as owner:
+            x = torch.randn(6000, 6000).to(owner.device)
+            sojourn.flush()
+            used = seconds_used(process.pid)
+            with pytest.raises(
+                sojourn.Error, match="its call of the kernel library would take about .* seconds, expected at most 1,"
+            ):
+                FACTORS[name](x).item()
+            assert seconds_used(process.pid) < used + 1
+    finally:
+        assert process.close() == 0
+
+
+def test_calls_that_are_short_each_run(tmp_path):
+    process = owner_with(tmp_path, "[steps]\ncall_seconds = 0.05\n")
+    try:
+        with sojourn.connect(process.address) as owner:
+            x = torch.randn(2000, 40, 40, dtype=torch.float64)
+            found = torch.linalg.svdvals(x.to(owner.device)).tolist()
+            torch.testing.assert_close(torch.tensor(found, dtype=x.dtype), torch.linalg.svdvals(x))
+            square = torch.randn(2048, 2048)
+            found = (square.to(owner.device) @ square.to(owner.device)).sum().item()
+            assert found == pytest.approx((square @ square).sum().item(), rel=1e-3, abs=10)
+            with pytest.raises(sojourn.Error, match="expected at most 0.05, because a step cannot be ended"):
+                torch.linalg.svdvals(torch.randn(500, 500).to(owner.device)).sum().item()
+    finally:
+        assert process.close() == 0
+
+
+def test_a_long_line_is_sorted_until_the_deadline(tmp_path):
+    process = owner_with(tmp_path, "[steps]\nseconds = 0.5\n")
+    try:
+        with sojourn.connect(process.address) as owner:
+            x = torch.randn(30_000_000).to(owner.device)
+            sojourn.flush()
+            used = seconds_used(process.pid)
+            with pytest.raises(sojourn.Error, match="it took longer than 0.5 seconds"):
+                x.sort().values[0].item()
+            # The whole takes some 15 seconds of a processor.
+            assert seconds_used(process.pid) < used + 4
+    finally:
+        assert process.close() == 0
