@@ -40,7 +40,7 @@ def red(patch):
 
 def test_what_an_edit_turned_red_is_selected(changed):
     """Of edits whose red tests were recorded by running every test that is not slow (tools/edits.py)."""
-    assert EDITS
+    assert len(EDITS) >= 20
     for patch in EDITS:
         found, expected = changed.reached_by(edited(patch)), set(red(patch))
         assert expected, patch.name
