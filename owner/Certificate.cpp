@@ -16,6 +16,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#ifndef MBEDTLS_THREADING_C
+#error "this mbedTLS is for one thread, and connections over TLS would share keys without locks; run tools/setup"
+#endif
+
 namespace sojourn::owner {
 
 using llvm::Twine;

@@ -50,7 +50,11 @@ public:
     auto hello = sojourn_wire::CreateHelloDirect(builder, wire::kProtocolVersion, runtime::kFormatVersion,
                                                  kDialectVersion, "bench-serving");
     finish(builder, sojourn_wire::RequestBody_Hello, hello.Union());
-    session = call(builder)->body_as_Welcome()->session();
+    const sojourn_wire::Reply *reply = call(builder);
+    if (!reply->body_as_Welcome()) {
+      fail(reply->body_as_Error() ? reply->body_as_Error()->message()->str() : "no session");
+    }
+    session = reply->body_as_Welcome()->session();
     transport->setSession(session);
   }
   Client(const Client &) = delete;

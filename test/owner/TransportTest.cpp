@@ -142,6 +142,30 @@ TEST_P(Transport, LargeMessagesAreForSessions) {
   EXPECT_EQ((*server)->requests(), 3u) << "refused messages are not taken in";
 }
 
+/// Over TLS their handshakes share mbedTLS's keys and random numbers, which need its locks.
+TEST_P(Transport, ManyConnectAtOnce) {
+  Owner owner(world.environment());
+  ServerOptions given = options(address.url);
+  given.workers = 8;
+  auto server = Server::start(owner, given);
+  ASSERT_TRUE(bool(server)) << llvm::toString(server.takeError());
+  for (int round = 0; round < 8; ++round) {
+    std::vector<std::thread> threads;
+    for (int index = 0; index < 48; ++index) {
+      threads.emplace_back([&] {
+        Requester requester(address.url);
+        ASSERT_EQ(requester.status(), 0) << nng_strerror(requester.status());
+        for (int time = 0; time < 3; ++time) {
+          EXPECT_EQ(requester.send(std::string(1'000, 'x')).kind(), wire::ReplyBody_Error);
+        }
+      });
+    }
+    for (std::thread &thread : threads) {
+      thread.join();
+    }
+  }
+}
+
 TEST_P(Transport, PeersThatStallAreLeft) {
   Owner owner(world.environment());
   ServerOptions given = options(address.url);
