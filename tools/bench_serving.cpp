@@ -45,7 +45,8 @@ public:
   explicit Client(const std::string &address) {
     const bool isTls = address.starts_with("tls+");
     auto owners = std::make_shared<frontend::KnownOwners>("", "", address);
-    transport = frontend::dialTransport(address, 0, isTls ? std::make_shared<frontend::Trust>(owners) : nullptr);
+    transport = frontend::dialTransport(address, 0, isTls ? std::make_shared<frontend::Trust>(owners) : nullptr,
+                                        /*plainTcp=*/true);
     flatbuffers::FlatBufferBuilder builder(1024, &transport->allocator());
     auto hello = sojourn_wire::CreateHelloDirect(builder, wire::kProtocolVersion, runtime::kFormatVersion,
                                                  kDialectVersion, "bench-serving");
