@@ -19,7 +19,7 @@ llvm::Error Holdings::check(const std::string &account, size_t bytes, size_t fre
                                                    Twine(share(account)) +
                                                    ": delete tensors that are no longer needed");
   }
-  if (bytes > left() + freed) {
+  if (bytes > left() + freed || own + bytes > claim(account)) {
     return requestError(wire::ErrorCode_Limit, what + ": the owner has no room left for values; try again later");
   }
   return llvm::Error::success();

@@ -52,6 +52,9 @@ private:
   /// By hashes of the terms, which may be long.
   std::map<runtime::ProgramHash, std::shared_ptr<const PrivatePlan>> known;
   std::map<runtime::ProgramHash, RequestError> refused;
+  /// What was found last: a client that trains asks for the same again and again.
+  std::string lastTerms;
+  std::shared_ptr<const PrivatePlan> last;
 };
 
 /// A program that passed every check that does not depend on a request. Immutable once made: any

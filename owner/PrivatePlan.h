@@ -80,6 +80,7 @@ struct PrivatePlan {
   std::vector<ResultTables> tables;            ///< likewise: what a result that stays holds
   std::vector<bool> tainted;                   ///< likewise: whether rows or draws reach it without noise
   std::vector<std::optional<NoiseForm>> forms; ///< likewise: how noise arrives in it
+  std::vector<std::optional<double>> errors;   ///< likewise: its standard error, unless an argument changes it
   std::vector<TableCharge> charges;
   std::vector<std::string> notes;
   /// For the data owner: where rows meet, sensitivity and noise, a line or two for each site.

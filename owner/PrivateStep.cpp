@@ -169,7 +169,8 @@ void PrivateStep::setErrors(const StepBindings &bound) {
                               {static_cast<const uint8_t *>(tensor.buffer->data()), tensor.type.bytes()});
   };
   for (size_t result = 0; result < errors.size(); ++result) {
-    if (!noised->forms[result]) {
+    if (noised->errors[result]) {
+      errors[result] = *noised->errors[result];
       continue;
     }
     if (auto deviations = noised->forms[result]->deviations(numbers)) {

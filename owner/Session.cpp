@@ -283,7 +283,7 @@ llvm::Expected<std::unique_ptr<SessionTurn>> SessionTurn::take(std::mutex &mutex
                                                      (account.empty() ? "their" : "your") +
                                                      " share; wait for some of the replies");
     }
-    if (sessions.requests.left() == 0) {
+    if (sessions.requests.left() == 0 || sessions.requests.used(account) >= sessions.requests.claim(account)) {
       return requestError(wire::ErrorCode_Limit, "the owner has no room for further requests; try again later");
     }
     // Its end gives both back, so nothing may fail in between.

@@ -11,6 +11,13 @@ size_t Shares::share(const std::string &account) const {
   return account == kLocalClient ? most : std::max<size_t>(1, account.empty() ? most / 8 : most / 2);
 }
 
+size_t Shares::claim(const std::string &account) const {
+  if (account == kLocalClient || account.empty()) {
+    return share(account);
+  }
+  return std::max<size_t>(1, (left() + used(account) + used("")) / 2);
+}
+
 size_t Shares::used(const std::string &account) const {
   auto found = byAccount.find(account);
   return found == byAccount.end() ? 0 : found->second;

@@ -17,12 +17,17 @@ namespace sojourn::owner {
 /// | a client with an identity | half |
 /// | all clients without an identity together | an eighth |
 ///
-/// At least one each. Guarded by the owner's mutex.
+/// At least one each. What is kept for long is bounded by `claim` as well: a client with an identity has no more
+/// than it leaves for the others, so that several at their shares leave room for the next one. Guarded by the owner's
+/// mutex.
 class Shares {
 public:
   explicit Shares(size_t most) : most(most) {}
 
   size_t share(const std::string &account) const;
+  /// What the account may have at most while the others have what they have; what clients without an identity have is
+  /// no less for it.
+  size_t claim(const std::string &account) const;
   size_t used(const std::string &account) const;
   size_t used() const { return total; } ///< by all
   /// What is left for all accounts together.

@@ -156,8 +156,9 @@ void lowerSlice(Lowering &lowering, const GraphOp &op) {
   int64_t offset = lowering.offsetOf(op.operands[0]);
   bool empty = lowering.type(op.results[0]).numel() == 0;
   for (size_t i = 0; i < from.size(); ++i) {
-    offset += empty ? 0 : start[i] * from[i]; // an empty window may start past the end
-    strides.push_back(from[i] * stride[i]);
+    offset += empty ? 0 : start[i] * from[i];                     // an empty window may start past the end
+    const bool isStep = lowering.type(op.results[0]).dims[i] > 1; // else a stride may be any number
+    strides.push_back(isStep ? from[i] * stride[i] : from[i]);
   }
   lowering.alias(op.results[0], op.operands[0], offset, strides);
 }

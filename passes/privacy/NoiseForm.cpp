@@ -262,7 +262,7 @@ private:
       }
     } else if (auto slice = dyn_cast<SliceOp>(op)) {
       for (size_t dim = 0; dim < from.size(); ++dim) {
-        strides[dim] = of[dim] * slice.getStride()[dim];
+        strides[dim] = shape[dim] > 1 ? of[dim] * slice.getStride()[dim] : 0; // else it may be any number
         first += of[dim] * slice.getStart()[dim];
       }
     } else {

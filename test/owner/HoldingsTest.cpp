@@ -35,9 +35,30 @@ TEST(Holdings, SharesAreOfAccounts) {
   EXPECT_EQ(checked(holdings, "ada", 150, 150), "");
   EXPECT_EQ(checked(holdings, "ada", 1), "it does not fit beside the 400 bytes that you keep at this owner; your share "
                                          "is 400: delete tensors that are no longer needed");
-  const std::string full = checked(holdings, "bob", 301);
+  const std::string full = checked(holdings, "bob", 201);
   EXPECT_EQ(full, "it does not fit: the owner has no room left for values; try again later") << "nothing of others";
-  EXPECT_EQ(checked(holdings, "bob", 300), "");
+  EXPECT_EQ(checked(holdings, "bob", 200), "") << "half of what clients with an identity leave";
+  EXPECT_EQ(checked(holdings, kLocalClient, 300), "");
+  EXPECT_NE(checked(holdings, kLocalClient, 301), "");
+}
+
+/// Two accounts at half each left nothing for a third.
+TEST(Holdings, AccountsAtTheirSharesLeaveRoom) {
+  Holdings holdings(1 << 20);
+  size_t least = holdings.left();
+  for (int account = 0; account < 8; ++account) {
+    const std::string name = "client " + std::to_string(account);
+    for (size_t bytes = 1 << 20; bytes > 0; bytes = checked(holdings, name, bytes).empty() ? bytes : bytes / 2) {
+      if (checked(holdings, name, bytes).empty()) {
+        holdings.add(name, bytes);
+      }
+    }
+    EXPECT_EQ(holdings.used(name), least / 2);
+    least -= least / 2;
+    EXPECT_EQ(holdings.left(), least);
+  }
+  holdings.remove("client 0", 1 << 19);
+  EXPECT_EQ(checked(holdings, "client 9", 1 << 18), "");
 }
 
 TEST(Holdings, SumsAreKeptPerAccount) {
@@ -51,7 +72,9 @@ TEST(Holdings, SumsAreKeptPerAccount) {
     size_t &sum = expected[account];
     if (const size_t bytes = dice() % 5000; dice() % 2) {
       const size_t all = expected[""] + expected["ada"] + expected["bob"] + expected[kLocalClient];
-      const bool fits = sum + bytes <= holdings.share(account) && all + bytes <= 1 << 20;
+      const bool fits =
+          sum + bytes <= holdings.share(account) && all + bytes <= 1 << 20 &&
+          (account == kLocalClient || account.empty() || sum + bytes <= ((1 << 20) - all + sum + expected[""]) / 2);
       ASSERT_EQ(checked(holdings, account, bytes).empty(), fits) << "seed " << seed << ", round " << round;
       if (fits) {
         holdings.add(account, bytes);
