@@ -33,7 +33,7 @@ std::shared_ptr<std::byte> allocate(size_t bytes) {
 } // namespace
 
 Connection::Connection(uint64_t id, nng_stream *stream, ConnectionEvents &events, const ConnectionTimes &times)
-    : id(id), stream_(stream), events_(events), times_(times), isTls_(!events.introduction().empty()) {}
+    : id(id), stream_(stream), events_(events), times_(times) {}
 
 Connection::~Connection() {
   nng_aio_free(receive_);
@@ -78,14 +78,6 @@ void Connection::sweep(Clock::time_point now) {
   const bool stalls = last_ != Clock::time_point::max() && now - last_ > times_.stall;
   if (isClosed_) {
     return;
-  }
-  if (isTls_) {
-    // nng may lose the end of a connection over TLS that comes together with bytes.
-    nng_sockaddr peer{};
-    if (nng_stream_get_addr(stream_, NNG_OPT_REMADDR, &peer) != 0) {
-      fail(lock);
-      return;
-    }
   }
   if (now <= deadline_ && !stalls) {
     return;

@@ -93,7 +93,6 @@ private:
   nng_stream *const stream_;
   ConnectionEvents &events_;
   const ConnectionTimes times_;
-  const bool isTls_;
   nng_aio *receive_ = nullptr, *send_ = nullptr;
 
   std::mutex mutex_;

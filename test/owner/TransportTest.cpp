@@ -9,6 +9,8 @@
 
 #include <arpa/inet.h>
 #include <fcntl.h>
+#include <filesystem>
+#include <iterator>
 #include <netinet/in.h>
 #include <random>
 #include <thread>
@@ -164,6 +166,34 @@ TEST_P(Transport, ManyConnectAtOnce) {
       thread.join();
     }
   }
+}
+
+size_t descriptors() {
+  return static_cast<size_t>(std::distance(std::filesystem::directory_iterator("/proc/self/fd"), {}));
+}
+
+/// Over TLS nng lost the end of a connection that came behind bytes; it stayed for a minute.
+TEST_P(Transport, TheEndShowsBehindWhatCameBefore) {
+  Owner owner(world.environment());
+  auto server = Server::start(owner, options(address.url));
+  ASSERT_TRUE(bool(server)) << llvm::toString(server.takeError());
+  EXPECT_EQ(ask(address.url), wire::ReplyBody_Welcome);
+  const unsigned seed = std::random_device{}();
+  std::mt19937 random(seed);
+  const size_t before = descriptors();
+  for (int round = 0; round < 60; ++round) {
+    Requester requester(address.url);
+    for (unsigned left = random() % 12; left > 0; --left) {
+      stream::FrameHead head;
+      head.bytes = random() % 4'000;
+      requester.write(head, std::string(head.bytes, 'x'), random() % 4 ? std::string::npos : head.bytes / 2);
+    }
+  }
+  for (int time = 0; descriptors() > before + 4 && time < 200; ++time) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  }
+  EXPECT_LE(descriptors(), before + 4) << "seed " << seed;
+  EXPECT_EQ(ask(address.url), wire::ReplyBody_Welcome);
 }
 
 TEST_P(Transport, PeersThatStallAreLeft) {

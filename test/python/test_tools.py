@@ -35,7 +35,7 @@ def check():
 def bare_clone(tmp_path):
     """A folder with set-up's own files, and a PATH of stand-ins that go before the real commands."""
     (tmp_path / "tools").mkdir()
-    for name in ("setup", "packages.txt", "packages-all.txt", "requirements.txt", "sources.txt"):
+    for name in ("setup", "packages.txt", "packages-all.txt", "requirements.txt", "sources.txt", "nng.patch"):
         shutil.copy(ROOT / "tools" / name, tmp_path / "tools" / name)
     commands = tmp_path / "commands"
     commands.mkdir()
@@ -173,6 +173,10 @@ def environment_made(bare_clone, tmp_path):
     for part in ("nng", "mbedtls"):
         (tmp_path / "pynng-1" / part).mkdir(parents=True)
         (tmp_path / "pynng-1" / part / "LICENSE").write_text("text")
+    config = tmp_path / "pynng-1/mbedtls/include/mbedtls/mbedtls_config.h"
+    config.parent.mkdir(parents=True)
+    config.write_text("//#define MBEDTLS_THREADING_C\n//#define MBEDTLS_THREADING_PTHREAD\n")
+    stand_in("patch", "exit 0")
     subprocess.run(["tar", "-czf", archive, "-C", tmp_path, "pynng-1"], check=True)
 
     def pip(script):
@@ -195,6 +199,16 @@ def test_setup_builds_nng_once(environment_made, tmp_path):
     pins = tmp_path / "tools/sources.txt"
     pins.write_text(pins.read_text().replace("sha256:", "sha256:0"))
     assert setup("--no-build")[0] == 0 and len(calls()) == 12
+    patch = tmp_path / "tools/nng.patch"
+    patch.write_text("another one\n" + patch.read_text())
+    assert setup("--no-build")[0] == 0 and len(calls()) == 18
+
+
+def test_setup_refuses_an_mbedtls_without_locks(environment_made, tmp_path):
+    setup, _, stand_in, _ = environment_made
+    stand_in("sed", "exit 0")
+    code, text = setup("--no-build")
+    assert code == 1 and "building mbedTLS failed" in text
 
 
 @pytest.mark.parametrize("broken", ["pip", "cmake", "ninja"])
