@@ -10,6 +10,10 @@ using llvm::Twine;
 
 Holdings::Holdings(size_t most) : Shares(most ? most : machineBytes() / 2) {}
 
+static llvm::Error noRoom(const Twine &what) {
+  return requestError(wire::ErrorCode_Limit, what + ": the owner has no room left for values; try again later");
+}
+
 llvm::Error Holdings::check(const std::string &account, size_t bytes, size_t freed, const Twine &what) const {
   const size_t own = used(account) - freed;
   const char *whose = account.empty() ? "clients without an identity keep at this owner" : "you keep at this owner";
@@ -19,10 +23,15 @@ llvm::Error Holdings::check(const std::string &account, size_t bytes, size_t fre
                                                    Twine(share(account)) +
                                                    ": delete tensors that are no longer needed");
   }
-  if (bytes > left() + freed || own + bytes > claim(account)) {
-    return requestError(wire::ErrorCode_Limit, what + ": the owner has no room left for values; try again later");
+  return bytes > left() + freed ? noRoom(what) : llvm::Error::success();
+}
+
+llvm::Error Holdings::checkKept(const std::string &account, size_t bytes, size_t freed, const Twine &what) const {
+  if (llvm::Error error = check(account, bytes, freed, what)) {
+    return error;
   }
-  return llvm::Error::success();
+  const bool isBeyond = bytes > freed && used(account) - freed + bytes > claim(account);
+  return isBeyond ? noRoom(what) : llvm::Error::success();
 }
 
 } // namespace sojourn::owner

@@ -22,6 +22,8 @@ public:
   /// An error of code Limit unless `bytes` more fit once `freed` of the account's bytes are gone. `what` begins its
   /// text: "an upload of 12 bytes does not fit".
   llvm::Error check(const std::string &account, size_t bytes, size_t freed, const llvm::Twine &what) const;
+  /// The same for values that stay: where they become more, the account's claim holds as well.
+  llvm::Error checkKept(const std::string &account, size_t bytes, size_t freed, const llvm::Twine &what) const;
 };
 
 } // namespace sojourn::owner

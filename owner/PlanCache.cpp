@@ -117,7 +117,7 @@ llvm::Error checkLibraryCalls(mlir::ModuleOp core, const runtime::Executable &ex
       return requestError(wire::ErrorCode_Limit,
                           Twine(calls.count > 1 ? "one of its calls" : "its call") +
                               " of the kernel library would take about " + times +
-                              ", because a step cannot be ended during one; make its operands smaller",
+                              " (call_seconds): no step can be ended during one; make its operands smaller",
                           op->getName().stripDialect().str(), runtime::describeLocation(op->getLoc()));
     }
   }

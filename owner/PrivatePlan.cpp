@@ -96,7 +96,8 @@ size_t PrivatePlan::bytes() const {
 }
 
 /// Of the plans of one program, and of all.
-static constexpr size_t kPlansMost = 16, kBytesMost = size_t{1} << 30, kRefusalsMost = 64;
+static constexpr size_t kPlansMost = 16, kBytesMost = size_t{1} << 30, kRefusalsMost = 64,
+                        kLastTermsBytes = size_t{16} << 10;
 static std::atomic<size_t> cachedBytes = 0;
 
 PrivatePlans::~PrivatePlans() { clear(); }
@@ -107,6 +108,7 @@ void PrivatePlans::clear() {
   }
   known.clear();
   last = nullptr;
+  lastTerms = {};
 }
 
 llvm::Expected<std::shared_ptr<const PrivatePlan>> PrivatePlans::find(const std::string &terms) {
@@ -125,8 +127,11 @@ llvm::Expected<std::shared_ptr<const PrivatePlan>> PrivatePlans::find(const std:
   if (found == known.end()) {
     return nullptr;
   }
-  lastTerms = terms;
-  return last = found->second;
+  if (terms.size() <= kLastTermsBytes) {
+    lastTerms = terms;
+    last = found->second;
+  }
+  return found->second;
 }
 
 void PrivatePlans::refuse(const std::string &terms, const RequestError &error) {

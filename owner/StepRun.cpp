@@ -63,9 +63,9 @@ llvm::Error StepRun::checkResults() {
                                                    Twine(limits.handlesPerSession) +
                                                    " handles per session: delete tensors that are no longer needed");
   }
-  if (llvm::Error error = context.sessions.holdings.check(session.account, plan->keepBytes, freed,
-                                                          "the " + Twine(plan->keepBytes) +
-                                                              " bytes that the step would keep do not fit")) {
+  if (llvm::Error error = context.sessions.holdings.checkKept(session.account, plan->keepBytes, freed,
+                                                              "the " + Twine(plan->keepBytes) +
+                                                                  " bytes that the step would keep do not fit")) {
     return error;
   }
   // A handle bound twice and committed would have two new values.

@@ -34,8 +34,8 @@ bool isBroad(Value matrices) {
 }
 
 double rateOf(DotOp op) {
-  // Below this side the operands go through memory for few products each.
-  constexpr double kSide = 32;
+  // Below these sides the operands go through memory for few products each.
+  constexpr double kSide = 32, kThinSide = 8;
   double contracted = 1, batches = 1;
   for (int64_t dim : op.getLhsContract()) {
     contracted *= static_cast<double>(shapeOf(op.getA())[static_cast<size_t>(dim)]);
@@ -47,9 +47,9 @@ double rateOf(DotOp op) {
   const double side =
       std::min({contracted, product(shapeOf(op.getA())) / shared, product(shapeOf(op.getB())) / shared});
   if (isa<IntegerType>(elementOf(op.getA()))) {
-    return side >= kSide ? 0.002 : 1;
+    return side >= kSide ? 0.002 : side >= 4 ? 0.08 : 1;
   }
-  return side >= kSide ? 0.03 : 0.3;
+  return side >= kSide ? 0.03 : side >= kThinSide ? 0.1 : 0.3;
 }
 
 /// Images by weights [o, c, ...].

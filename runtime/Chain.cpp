@@ -3,6 +3,7 @@
 // another, block memory by last use, and the loop over blocks.
 #include "runtime/Chain.h"
 #include "runtime/Graph.h"
+#include "runtime/Stop.h"
 #include "llvm/ADT/DenseSet.h"
 #include "llvm/ADT/SmallVector.h"
 #include <algorithm>
@@ -63,6 +64,9 @@ public:
                (ref.perRow ? firstRow : begin) * ref.step;
       };
       for (const MicroOp &op : ops) {
+        if (op.block != nullptr) {
+          checkStop(); // some special functions take microseconds for each element
+        }
         const int64_t n = op.perRow ? rowCount : count;
         if (op.byRows) {
           char *out = at(op.out), *a = at(op.operands[0]), *b = at(op.operands[1]), *c = at(op.operands[2]);

@@ -81,13 +81,13 @@ struct RunOptions {
   const StopFlag *stop = nullptr; ///< ends the run once it is set; null = none
 };
 
-/// A program planned for repeated runs. Immutable: what a run changes belongs to the run.
 /// Calls of the kernel library, or loops like them, that a stop of the run waits for.
 struct LibraryCalls {
   size_t op = 0;     ///< number of the op in the program
   int64_t count = 1; ///< into which its work is cut, evenly
 };
 
+/// A program planned for repeated runs. Immutable: what a run changes belongs to the run.
 class Executable {
 public:
   /// The module must be in core form and verified. Failures are ProgramError.

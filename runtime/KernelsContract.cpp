@@ -5,6 +5,7 @@
 #include "runtime/Elements.h"
 #include "runtime/Library.h"
 #include <bit>
+#include <cmath>
 #include <optional>
 
 namespace sojourn::runtime {
@@ -91,12 +92,14 @@ struct Tiling {
       return;
     }
     batches = Partition(batchCount, int64_t{1} << 40, batchCount);
-    auto tiles = static_cast<int64_t>(std::min(work / kTileWork, std::max(64.0, work / kTileWorkMost)));
+    auto tiles = static_cast<int64_t>(std::min(work / kTileWork, 64.0));
     // Rows of the result lie together: a cut between them costs the library less than one through them.
     bool byRows = rows >= columns || (rows >= kTileSide / 2 && tilesOf(rows, tiles) >= tilesOf(columns, tiles));
     int64_t &first = byRows ? rowTiles : columnTiles, &second = byRows ? columnTiles : rowTiles;
     first = tilesOf(byRows ? rows : columns, tiles);
     second = std::min(rows, columns) >= 4 * kTileSide ? tilesOf(byRows ? columns : rows, tiles / first) : 1;
+    enlarge(first, byRows ? rows : columns, work / kTileWorkMost / static_cast<double>(second));
+    enlarge(second, byRows ? columns : rows, work / kTileWorkMost / static_cast<double>(first));
   }
   int64_t count() const { return batches.rows * rowTiles * columnTiles; }
 
@@ -104,13 +107,21 @@ private:
   // Work that is worth a thread; below this side a tile pays too much for packing the other operand.
   static constexpr double kTileWork = 2e6;
   static constexpr int64_t kTileSide = 256;
-  // No tile has more, if the sides allow it: a run ends between two.
+  // No tile has more if its sides have 64 elements: a run ends between two.
   static constexpr double kTileWorkMost = 4e9;
+  static constexpr int64_t kTileSideLeast = 64;
 
+  static void enlarge(int64_t &tiles, int64_t size, double wanted) {
+    const double most = std::min(static_cast<double>(size / kTileSideLeast), std::ceil(wanted));
+    if (most > static_cast<double>(tiles)) {
+      tiles = static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(most)));
+      tiles = tiles * kTileSideLeast > size ? tiles / 2 : tiles;
+    }
+  }
   /// A power of two, so that tiles fall evenly on two, four or eight threads.
   static int64_t tilesOf(int64_t size, int64_t wanted) {
     int64_t most = size >= 4 * kTileSide ? size / (2 * kTileSide) : size >= 64 ? 2 : 1;
-    int64_t tiles = std::clamp<int64_t>(std::min(most, wanted), 1, std::max<int64_t>(16, wanted / 16));
+    int64_t tiles = std::clamp<int64_t>(std::min(most, wanted), 1, 16);
     return static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(tiles)));
   }
 };

@@ -33,8 +33,14 @@ double workOf(const TensorType &results, const TensorType &images, const TensorT
 /// Work that pays for a library call of its own, which prepares weights anew; past a few pieces more of it.
 constexpr double kPieceWork = 3.2e7, kFurtherWork = 2.5e8;
 constexpr int64_t kFewPieces = 8, kPiecesMax = 16;
-/// No piece has more, if there are images and channels for it: a run ends between two.
-constexpr double kPieceWorkMost = 4e9;
+/// No piece has more, if there are images and channels for it: a run ends between two. Less of what is slow.
+constexpr double kPieceWorkMost = 2e9;
+
+double pieceWorkMost(Element element, const TensorType &weight) {
+  const int64_t taps = weight.numel() / std::max<int64_t>(1, weight.dims[0] * weight.dims[1]);
+  const bool isThin = weight.dims[1] < 3 || taps > 49;
+  return kPieceWorkMost / ((isThin ? 4 : 1) * (element == Element::f64 ? 4 : 1));
+}
 /// With so many groups of images, channels are left whole.
 constexpr int64_t kImagesOnly = 4;
 
@@ -49,11 +55,13 @@ double piecesWorth(double work) {
   return std::max(std::min(work / kPieceWork, static_cast<double>(kFewPieces)), work / kFurtherWork);
 }
 
-int64_t piecesMost(double work) { return std::max(kPiecesMax, 2 * evenly(int64_t{1} << 20, work / kPieceWorkMost)); }
+int64_t piecesMost(double work, double pieceMost) {
+  return std::max(kPiecesMax, 2 * evenly(int64_t{1} << 20, work / pieceMost));
+}
 
 /// Groups of images.
-Partition piecesOf(int64_t images, double work) {
-  const int64_t count = evenly(std::min(images, piecesMost(work)), piecesWorth(work));
+Partition piecesOf(int64_t images, double work, double pieceMost) {
+  const int64_t count = evenly(std::min(images, piecesMost(work, pieceMost)), piecesWorth(work));
   return Partition(images, int64_t{1} << 40, count);
 }
 
@@ -78,10 +86,11 @@ struct ChannelCut {
     groups = options.groups > 1;
     align = groups || channels < 2 * kBlock ? 1 : kBlock;
   }
-  void choose(double work, int64_t imagePieces) {
-    if (imagePieces < kImagesOnly) {
-      pieces = evenly(std::min((units + align - 1) / align, piecesMost(work) / imagePieces / 2),
-                      piecesWorth(work) / static_cast<double>(imagePieces));
+  void choose(double work, double pieceMost, int64_t imagePieces) {
+    if (imagePieces < kImagesOnly || work / static_cast<double>(imagePieces) > pieceMost) {
+      pieces = evenly(
+          std::min((units + align - 1) / align, std::max<int64_t>(1, piecesMost(work, pieceMost) / imagePieces / 2)),
+          piecesWorth(work) / static_cast<double>(imagePieces));
     }
   }
   int64_t begin(int64_t piece) const {
@@ -128,8 +137,9 @@ void emitPerImage(Lowering &lowering, const GraphOp &op, double work, ChannelCut
   WideOutput out(lowering, op.results[0]);
   TensorType first = lowering.type(op.operands[0]), second = lowering.type(op.operands[1]),
              result = lowering.type(op.results[0]);
-  Partition pieces = piecesOf(result.dims[0], work);
-  cut.choose(work, pieces.rows);
+  const double pieceMost = pieceWorkMost(out.element, second);
+  Partition pieces = piecesOf(result.dims[0], work, pieceMost);
+  cut.choose(work, pieceMost, pieces.rows);
   countLibraryMemory(lowering, out.element, compute == libraryConvolve ? first : result, second,
                      compute == libraryConvolve ? result : first, pieces.rows * cut.pieces);
   lowering.libraryCalls(op, pieces.rows * cut.pieces);
@@ -185,8 +195,9 @@ void lowerConvGradInput(Lowering &lowering, const GraphOp &op) {
 
 /// Groups of images for a gradient by weights: each gives a part of the sum, and the parts may not
 /// take much more memory than the operands do.
-Partition partsOf(const TensorType &images, const TensorType &gradients, const TensorType &result, double work) {
-  Partition pieces = piecesOf(images.dims[0], work);
+Partition partsOf(const TensorType &images, const TensorType &gradients, const TensorType &result, double work,
+                  double pieceMost) {
+  Partition pieces = piecesOf(images.dims[0], work, pieceMost);
   int64_t room = std::max<int64_t>(2 * (images.numel() + gradients.numel()) / result.numel(), 1);
   auto fewer = static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(std::min(pieces.rows, room))));
   return Partition(images.dims[0], int64_t{1} << 40, fewer);
@@ -203,14 +214,15 @@ void lowerConvGradWeight(Lowering &lowering, const GraphOp &op) {
   TensorType gradients = lowering.type(op.operands[0]), images = lowering.type(op.operands[1]),
              result = lowering.type(op.results[0]);
   double work = workOf(gradients, images, result);
-  Partition pieces = partsOf(images, gradients, result, work);
+  const double pieceMost = pieceWorkMost(out.element, result);
+  Partition pieces = partsOf(images, gradients, result, work, pieceMost);
   ConvOptions options = optionsOf(op);
   // The library's operands are the images and then the gradient.
   ChannelCut cut = options.groups == 1
                        ? ChannelCut(options, result.dims[0], {0, 1}, {}, {1, 1})
                        : ChannelCut(options, options.groups, {0, perGroup(result.dims[0], options)},
                                     {1, perGroup(images.dims[1], options)}, {1, perGroup(gradients.dims[1], options)});
-  cut.choose(work, pieces.rows);
+  cut.choose(work, pieceMost, pieces.rows);
   lowering.libraryCalls(op, pieces.rows * cut.pieces);
   countLibraryMemory(lowering, out.element, images, result, gradients, pieces.rows * cut.pieces);
   size_t bytes = static_cast<size_t>(result.numel()) * byteWidth(out.element);

@@ -2,6 +2,7 @@
 // Row numbers, each at its first place. A sorting network: the numbers may be secret, and its exchanges, their places
 // in memory and so its time follow from the count alone.
 #include "runtime/Lower.h"
+#include "runtime/Stop.h"
 
 #include <algorithm>
 
@@ -24,6 +25,7 @@ void exchange(int64_t *numbers, int64_t *places, int64_t a, int64_t b) {
 void sort(int64_t *numbers, int64_t *places, int64_t count) {
   for (int64_t merged = 1; merged < count; merged *= 2) {
     for (int64_t apart = merged; apart >= 1; apart /= 2) {
+      checkStop(); // at places that depend on the count alone
       for (int64_t first = apart % merged; first + apart < count; first += 2 * apart) {
         for (int64_t a = first, end = std::min(first + apart, count - apart); a < end; ++a) {
           if (a / (2 * merged) == (a + apart) / (2 * merged)) {

@@ -2,10 +2,14 @@
 // take, put and their element-wise forms; rows of tables. Every index is checked: out of range reads
 // give 0, out of range writes are dropped.
 #include "runtime/Elements.h"
+#include "runtime/Stop.h"
 
 namespace sojourn::runtime {
 
 namespace {
+
+/// Indices of one row between two looks at the flag.
+constexpr int64_t kLookEvery = int64_t{1} << 20;
 
 /// Reads index number k of any integer type.
 using IndexFn = int64_t (*)(const char *data, int64_t k);
@@ -331,6 +335,9 @@ void lowerPut(Lowering &lowering, const GraphOp &op) {
                                         (outer * split.size + first) * split.inner);
                             const char *u = target.update(slots) + outer * count * line;
                             for (int64_t k = 0; k < count; ++k, u += line) {
+                              if (k % kLookEvery == kLookEvery - 1) {
+                                checkStop();
+                              }
                               int64_t at = index(positions, k);
                               if (at < first || at >= end) {
                                 continue;

@@ -186,9 +186,11 @@ void lowerUpdateSlice(Lowering &lowering, const GraphOp &op) {
   Dims strides = denseStrides(type.dims);
   int64_t width = static_cast<int64_t>(byteWidth(type.element)), offset = 0;
   const std::vector<int64_t> &start = op.ints("start"), &stride = op.ints("stride");
+  // Of one element a stride may be any number.
+  const auto isStep = [&](size_t dim) { return lowering.type(op.operands[1]).dims[dim] > 1; };
   for (size_t i = 0; i < strides.size(); ++i) {
     offset += start[i] * strides[i];
-    strides[i] *= stride[i];
+    strides[i] *= isStep(i) ? stride[i] : 1;
   }
   // Workers share the result along its first dim of more than one element: theirs is one piece of memory.
   size_t cut = 0;
@@ -196,7 +198,7 @@ void lowerUpdateSlice(Lowering &lowering, const GraphOp &op) {
     ++cut;
   }
   int64_t size = type.rank() == 0 ? 1 : type.dims[cut], line = size == 0 ? 0 : type.numel() / size * width;
-  int64_t first = type.rank() == 0 ? 0 : start[cut], step = type.rank() == 0 ? 1 : stride[cut];
+  int64_t first = type.rank() == 0 ? 0 : start[cut], step = type.rank() == 0 || !isStep(cut) ? 1 : stride[cut];
   Partition partition(size, line / width);
   lowering.emit(
       op, makeKernel(

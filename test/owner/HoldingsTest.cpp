@@ -15,7 +15,7 @@ namespace sojourn::owner::test {
 namespace {
 
 std::string checked(const Holdings &holdings, const std::string &account, size_t bytes, size_t freed = 0) {
-  llvm::Error error = holdings.check(account, bytes, freed, "it does not fit");
+  llvm::Error error = holdings.checkKept(account, bytes, freed, "it does not fit");
   return error ? takeRequestError(std::move(error)).message : "";
 }
 
@@ -57,6 +57,17 @@ TEST(Holdings, AccountsAtTheirSharesLeaveRoom) {
     least -= least / 2;
     EXPECT_EQ(holdings.left(), least);
   }
+  // Those that were there first train on, and send and receive: only to keep more they cannot.
+  for (int account = 0; account < 8; ++account) {
+    const std::string name = "client " + std::to_string(account);
+    const size_t own = holdings.used(name);
+    EXPECT_EQ(checked(holdings, name, 0), "");
+    EXPECT_EQ(checked(holdings, name, own, own), "");
+    EXPECT_EQ(checked(holdings, name, own - 1, own), "");
+    EXPECT_NE(checked(holdings, name, own + 1, own), "");
+  }
+  llvm::Error error = holdings.check("client 1", 1'000, 0, "a message");
+  EXPECT_FALSE(bool(error)) << llvm::toString(std::move(error));
   holdings.remove("client 0", 1 << 19);
   EXPECT_EQ(checked(holdings, "client 9", 1 << 18), "");
 }
@@ -72,9 +83,9 @@ TEST(Holdings, SumsAreKeptPerAccount) {
     size_t &sum = expected[account];
     if (const size_t bytes = dice() % 5000; dice() % 2) {
       const size_t all = expected[""] + expected["ada"] + expected["bob"] + expected[kLocalClient];
-      const bool fits =
-          sum + bytes <= holdings.share(account) && all + bytes <= 1 << 20 &&
-          (account == kLocalClient || account.empty() || sum + bytes <= ((1 << 20) - all + sum + expected[""]) / 2);
+      const bool fits = sum + bytes <= holdings.share(account) && all + bytes <= 1 << 20 &&
+                        (bytes == 0 || account == kLocalClient || account.empty() ||
+                         sum + bytes <= ((1 << 20) - all + sum + expected[""]) / 2);
       ASSERT_EQ(checked(holdings, account, bytes).empty(), fits) << "seed " << seed << ", round " << round;
       if (fits) {
         holdings.add(account, bytes);

@@ -2,6 +2,7 @@
 // Plans: the bytes they were made from, the bounds of their cache, prices, and the shares of runs.
 #include "owner/Budget.h"
 #include "owner/PlanCache.h"
+#include "owner/RequestError.h"
 #include "test/owner/Support.h"
 
 #include "mlir/IR/MLIRContext.h"
@@ -228,6 +229,66 @@ TEST(PlanCaches, AccountsMakeRoomForThemselves) {
   }
   EXPECT_EQ(cache.count(), 80u);
   EXPECT_TRUE(cache.find(key(29))) << "half is bob's at most";
+}
+
+/// A program of one op whose call of the kernel library is long or not.
+std::string refusalOf(const std::string &a, const std::string &b, const std::string &op, const std::string &result) {
+  PriceLimits limits;
+  limits.operations = UINT64_MAX;
+  limits.callSeconds = 1;
+  const auto program =
+      encode(moduleText("(%a: tensor<" + a + "> {sojourn.kind = \"upload\"}, %b: tensor<" + b +
+                            "> {sojourn.kind = \"upload\"}) -> (tensor<" + result + "> {sojourn.result = \"keep\"})",
+                        "    %r = " + op + "\n    return %r : tensor<" + result + ">\n"));
+  auto made = makePlan(program.program, program.debug, limits);
+  return made ? "" : takeRequestError(made.takeError()).message;
+}
+
+std::string product(const std::string &a, const std::string &b, const std::string &result, int contracted = 1) {
+  const std::string types = "tensor<" + a + ">, tensor<" + b + "> -> tensor<" + result + ">";
+  return refusalOf(a, b,
+                   "sojourn.dot %a, %b, lhs_batch = [], rhs_batch = [], lhs_contract = [" + std::to_string(contracted) +
+                       "], rhs_contract = [0] : " + types,
+                   result);
+}
+
+std::string convolution(const std::string &x, const std::string &w, const std::string &result, int padding,
+                        int groups = 1) {
+  const std::string pad = std::to_string(padding);
+  return refusalOf(x, w,
+                   "sojourn.conv %a, %b, stride = [1, 1], padding = [" + pad + ", " + pad +
+                       "], dilation = [1, 1], groups = " + std::to_string(groups) + " : tensor<" + x + ">, tensor<" +
+                       w + ">",
+                   result);
+}
+
+/// Products and convolutions that people train with, and large ones, are cut until no call is long.
+TEST(LibraryCalls, OfProductsAndConvolutionsAreShort) {
+  EXPECT_EQ(product("60000x784xf32", "60000x784xf32", "784x784xf32", 0), "");
+  EXPECT_EQ(product("60000x784xf32", "60000x1000xf32", "784x1000xf32", 0), "");
+  EXPECT_EQ(product("1000000x1000xf32", "1000x1000xf32", "1000000x1000xf32"), "");
+  EXPECT_EQ(product("1000000x100xf64", "1000000x100xf64", "100x100xf64", 0), "");
+  EXPECT_EQ(product("5000000x20xf64", "5000000x20xf64", "20x20xf64", 0), "");
+  for (const char *element : {"xf32", "xf64", "xi64", "xcomplex<f64>"}) {
+    const std::string square = std::string("8192x8192") + element;
+    EXPECT_EQ(product(square, square, square), "") << element;
+  }
+  EXPECT_EQ(convolution("10000x1x28x28xf32", "64x1x5x5xf32", "10000x64x28x28xf32", 2), "");
+  EXPECT_EQ(convolution("10000x1x28x28xf64", "64x1x5x5xf64", "10000x64x28x28xf64", 2), "");
+  for (int images : {1, 3, 4, 8, 64, 256}) {
+    const std::string count = std::to_string(images);
+    EXPECT_EQ(convolution(count + "x256x96x96xf32", "256x256x3x3xf32", count + "x256x96x96xf32", 1), "") << images;
+    EXPECT_EQ(convolution(count + "x64x224x224xf32", "64x64x3x3xf32", count + "x64x224x224xf32", 1), "") << images;
+    EXPECT_EQ(convolution(count + "x64x56x56xf64", "64x64x3x3xf64", count + "x64x56x56xf64", 1), "") << images;
+    EXPECT_EQ(convolution(count + "x512x56x56xf32", "512x1x7x7xf32", count + "x512x56x56xf32", 3, 512), "") << images;
+  }
+}
+
+TEST(LibraryCalls, ThatAreLongAreRefused) {
+  // One pass over so long rows.
+  EXPECT_NE(product("1073741824x4xf32", "1073741824x4xf32", "4x4xf32", 0), "");
+  // One window as large as its image.
+  EXPECT_NE(convolution("1x1x4096x4096xf64", "1x1x2048x2048xf64", "1x1x2049x2049xf64", 0), "");
 }
 
 } // namespace sojourn::owner::test

@@ -133,7 +133,8 @@ def test_a_long_call_of_the_library_is_refused(tmp_path, name):
             sojourn.flush()
             used = seconds_used(process.pid)
             with pytest.raises(
-                sojourn.Error, match="its call of the kernel library would take about .* seconds, expected at most 1,"
+                sojourn.Error,
+                match=r"its call of the kernel library would take about .* seconds, expected at most 1 \(call_seconds\)",
             ):
                 FACTORS[name](x).item()
             assert seconds_used(process.pid) < used + 1
@@ -151,22 +152,20 @@ def test_calls_that_are_short_each_run(tmp_path):
             square = torch.randn(2048, 2048)
             found = (square.to(owner.device) @ square.to(owner.device)).sum().item()
             assert found == pytest.approx((square @ square).sum().item(), rel=1e-3, abs=10)
-            with pytest.raises(sojourn.Error, match="expected at most 0.05, because a step cannot be ended"):
+            with pytest.raises(sojourn.Error, match="expected at most 0.05 .call_seconds.: no step can be ended"):
                 torch.linalg.svdvals(torch.randn(500, 500).to(owner.device)).sum().item()
     finally:
         assert process.close() == 0
 
 
 def test_a_long_line_is_sorted_until_the_deadline(tmp_path):
-    process = owner_with(tmp_path, "[steps]\nseconds = 0.5\n")
+    process = owner_with(tmp_path, "[steps]\nseconds = 2\n")
     try:
         with sojourn.connect(process.address) as owner:
-            x = torch.randn(30_000_000).to(owner.device)
-            sojourn.flush()
             used = seconds_used(process.pid)
-            with pytest.raises(sojourn.Error, match="it took longer than 0.5 seconds"):
-                x.sort().values[0].item()
-            # The whole takes some 15 seconds of a processor.
-            assert seconds_used(process.pid) < used + 4
+            with pytest.raises(sojourn.Error, match="it took longer than 2 seconds"):
+                torch.rand(50_000_000, device=owner.device).sort().values[0].item()
+            # The whole takes some 25 seconds of a processor.
+            assert seconds_used(process.pid) < used + 10
     finally:
         assert process.close() == 0

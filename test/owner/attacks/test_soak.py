@@ -80,9 +80,10 @@ os.kill(os.getpid(), 9)
 """
 
 
-def rude(address, generator, is_over):
-    """One connection after another."""
+def rude(address, generator, is_over, done):
+    """One connection after another; `done` counts them."""
     while not is_over.is_set():
+        done.append("connection")
         with Connection(address, timeout=0.2) as client:
             body = generator.bytes(int(generator.integers(200)))
             session = secrets.randbits(63)
@@ -104,9 +105,10 @@ def rude(address, generator, is_over):
             time.sleep(float(generator.uniform(0, 0.05)))
 
 
-def leave(address, is_over):
+def leave(address, is_over, done):
     while not is_over.is_set():
-        subprocess.run([sys.executable, "-W", "ignore", "-c", LEAVE, address], timeout=100)
+        ended = subprocess.run([sys.executable, "-W", "ignore", "-c", LEAVE, address], timeout=100).returncode
+        done.append("killed" if ended == -9 else f"ended with {ended}")
 
 
 def resident(pid: int) -> int:
@@ -119,12 +121,12 @@ def descriptors(pid: int) -> int:
 
 def round_of(process, steps, generator):
     """Memory and descriptors once all clients are gone and their sessions have ended."""
-    is_over, seed = threading.Event(), int(generator.integers(1 << 31))
+    is_over, seed, done = threading.Event(), int(generator.integers(1 << 31)), []
     others = [
-        threading.Thread(target=rude, args=(process.address, np.random.default_rng(number), is_over))
+        threading.Thread(target=rude, args=(process.address, np.random.default_rng(number), is_over, done))
         for number in generator.integers(1 << 31, size=RUDE)
     ]
-    others.append(threading.Thread(target=leave, args=(process.address, is_over)))
+    others.append(threading.Thread(target=leave, args=(process.address, is_over, done)))
     for thread in others:
         thread.start()
     children = []
@@ -143,6 +145,7 @@ def round_of(process, steps, generator):
             child.wait()
         for thread in others:
             thread.join()
+    assert set(done) == {"connection", "killed"} and len(done) > 500, f"{len(done)} rude clients, of them {set(done)}"
     time.sleep(4)  # sessions of those that left
     return resident(process.pid), descriptors(process.pid)
 
