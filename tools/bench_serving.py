@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Measures a served owner with many clients: small steps per second, times of their replies and fairness.
 
-Once without and once beside clients with large steps; and the time until a server listens. Clients are threads of
+It also measures them beside clients with large steps, and the time until a server listens. Clients are threads of
 `bench-serving` and connect over ipc (`--tls`: and over TLS), without an identity. `--beside FOLDER` measures server and
 clients of another built checkout in the same rounds, in turns.
 """
