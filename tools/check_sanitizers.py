@@ -73,8 +73,9 @@ SANITIZERS = {
         },
         variables={
             # What libraries that are not instrumented do among themselves cannot be judged.
+            # The process that imports a file is forked and has threads of Arrow's.
             "TSAN_OPTIONS": f"suppressions={RULES / 'races.supp'}:ignore_noninstrumented_modules=1:print_suppressions=0"
-            f":second_deadlock_stack=1:{SYMBOLS}",
+            f":second_deadlock_stack=1:die_after_fork=0:{SYMBOLS}",
         },
     ),
 }
