@@ -119,6 +119,42 @@ TEST(Run, AHundredPlansShareTheirArenas) {
   EXPECT_LE(arenas.peakBytes(), 2 * kArena);
 }
 
+/// One element has no step: the largest stride is not multiplied by anything.
+TEST(Run, ASliceOrUpdateOfOneElementMayHaveAnyStride) {
+  const unsigned seed = testSeed();
+  const ::testing::ScopedTrace trace{__FILE__, __LINE__, "SOJOURN_TEST_SEED=" + std::to_string(seed)};
+  std::mt19937 random(seed);
+  Context context;
+  for (const std::string stride : {"1", "2", "4611686018427387904", "9223372036854775807"}) {
+    const auto plan = compileText(context, R"(
+module attributes {sojourn.phase = "core", sojourn.promotion = "torch"} {
+  func.func @step(%x: tensor<4x216xf64> {sojourn.kind = "upload"})
+      -> (tensor<1x216xf64> {sojourn.result = "publish"}, tensor<4x216xf64> {sojourn.result = "publish"}) {
+    %row = sojourn.slice %x, start = [2, 0], limit = [3, 216], stride = [)" +
+                                               stride + R"(, 1] : tensor<4x216xf64>
+    %two = sojourn.add %row, %row : tensor<1x216xf64>, tensor<1x216xf64>
+    %y = sojourn.update_slice %x, %two, start = [0, 0], stride = [)" +
+                                               stride + R"(, 1] : tensor<4x216xf64>, tensor<1x216xf64>
+    return %row, %y : tensor<1x216xf64>, tensor<4x216xf64>
+  }
+}
+)");
+    ASSERT_TRUE(plan);
+    std::normal_distribution<double> normal;
+    const std::vector<Binding> inputs = bindWith(*plan, [&](Element) { return normal(random); });
+    const auto *x = static_cast<const double *>(inputs[0].tensor.buffer->data());
+    auto results = llvm::cantFail(plan->run(inputs));
+    const auto *row = static_cast<const double *>(results[0].buffer->data());
+    const auto *y = static_cast<const double *>(results[1].buffer->data());
+    for (int64_t k = 0; k < 4 * 216; ++k) {
+      ASSERT_EQ(y[k], k < 216 ? 2 * x[2 * 216 + k] : x[k]) << "stride " << stride << ", element " << k;
+      if (k < 216) {
+        ASSERT_EQ(row[k], x[2 * 216 + k]) << "stride " << stride;
+      }
+    }
+  }
+}
+
 TEST(ArenaPool, KeepsNoMoreThanItMay) {
   ArenaPool arenas(1 << 20);
   {
