@@ -22,7 +22,7 @@ public:
   /// An error of code Limit unless `bytes` more fit once `freed` of the account's bytes are gone. `what` begins its
   /// text: "an upload of 12 bytes does not fit".
   llvm::Error check(const std::string &account, size_t bytes, size_t freed, const llvm::Twine &what) const;
-  /// The same for values that stay: where they become more, the account's claim holds as well.
+  /// The same for values that are kept. If the account's amount grows, it must also stay within its claim.
   llvm::Error checkKept(const std::string &account, size_t bytes, size_t freed, const llvm::Twine &what) const;
 };
 

@@ -52,7 +52,7 @@ private:
   /// By hashes of the terms, which may be long.
   std::map<runtime::ProgramHash, std::shared_ptr<const PrivatePlan>> known;
   std::map<runtime::ProgramHash, RequestError> refused;
-  /// What was found last: a client that trains asks for the same again and again.
+  /// The last plan that was found: training repeats the same terms.
   std::string lastTerms;
   std::shared_ptr<const PrivatePlan> last;
 };

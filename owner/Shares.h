@@ -17,16 +17,15 @@ namespace sojourn::owner {
 /// | a client with an identity | half |
 /// | all clients without an identity together | an eighth |
 ///
-/// At least one each. Where a client with an identity wants more of what is kept for long, `claim` holds as well: half
-/// of what the other clients with an identity leave. One alone gets a half, the next one a quarter, then an eighth.
-/// Guarded by the owner's mutex.
+/// At least one each. `claim` also bounds growth: a client with an identity gets at most half of what the other clients
+/// with an identity leave. The first one gets a half, the next one a quarter, then an eighth. Guarded by the owner's
+/// mutex.
 class Shares {
 public:
   explicit Shares(size_t most) : most(most) {}
 
   size_t share(const std::string &account) const;
-  /// What the account may grow to while the others have what they have: for clients with an identity half of what the
-  /// others of these leave of all.
+  /// The amount up to which the account may grow now.
   size_t claim(const std::string &account) const;
   size_t used(const std::string &account) const;
   size_t used() const { return total; } ///< by all

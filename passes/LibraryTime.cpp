@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Time in the kernel library (see Price.h).
+// Time in the kernel library (see Price.h). Rates are the largest of those that tools/prices.py measures for the cases
+// of tools/price_long.py, rounded up.
 #include "dialect/ContractionOps.h"
 #include "passes/Price.h"
 

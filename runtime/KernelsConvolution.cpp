@@ -33,9 +33,10 @@ double workOf(const TensorType &results, const TensorType &images, const TensorT
 /// Work that pays for a library call of its own, which prepares weights anew; past a few pieces more of it.
 constexpr double kPieceWork = 3.2e7, kFurtherWork = 2.5e8;
 constexpr int64_t kFewPieces = 8, kPiecesMax = 16;
-/// No piece has more, if there are images and channels for it: a run ends between two. Less of what is slow.
+/// The largest piece, if there are images and channels to cut: a run can be stopped between two pieces.
 constexpr double kPieceWorkMost = 2e9;
 
+/// Smaller where a convolution is slower (passes/LibraryTime.cpp has the rates).
 double pieceWorkMost(Element element, const TensorType &weight) {
   const int64_t taps = weight.numel() / std::max<int64_t>(1, weight.dims[0] * weight.dims[1]);
   const bool isThin = weight.dims[1] < 3 || taps > 49;

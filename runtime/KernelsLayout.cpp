@@ -156,8 +156,9 @@ void lowerSlice(Lowering &lowering, const GraphOp &op) {
   int64_t offset = lowering.offsetOf(op.operands[0]);
   bool empty = lowering.type(op.results[0]).numel() == 0;
   for (size_t i = 0; i < from.size(); ++i) {
-    offset += empty ? 0 : start[i] * from[i];                     // an empty window may start past the end
-    const bool isStep = lowering.type(op.results[0]).dims[i] > 1; // else a stride may be any number
+    offset += empty ? 0 : start[i] * from[i]; // an empty window may start past the end
+    // The stride of a single element may be any number.
+    const bool isStep = lowering.type(op.results[0]).dims[i] > 1;
     strides.push_back(isStep ? from[i] * stride[i] : from[i]);
   }
   lowering.alias(op.results[0], op.operands[0], offset, strides);
@@ -186,7 +187,7 @@ void lowerUpdateSlice(Lowering &lowering, const GraphOp &op) {
   Dims strides = denseStrides(type.dims);
   int64_t width = static_cast<int64_t>(byteWidth(type.element)), offset = 0;
   const std::vector<int64_t> &start = op.ints("start"), &stride = op.ints("stride");
-  // Of one element a stride may be any number.
+  // The stride of a single element may be any number.
   const auto isStep = [&](size_t dim) { return lowering.type(op.operands[1]).dims[dim] > 1; };
   for (size_t i = 0; i < strides.size(); ++i) {
     offset += start[i] * strides[i];

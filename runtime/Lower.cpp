@@ -29,7 +29,11 @@ void Lowering::libraryMemory(size_t bytes, int64_t calls) {
 }
 
 void Lowering::libraryCalls(const GraphOp &op, int64_t count) {
-  calls.push_back({static_cast<size_t>(&op - graph_.ops.data()), std::max<int64_t>(count, 1)});
+  const auto index = static_cast<size_t>(&op - graph_.ops.data());
+  if (index >= graph_.ops.size()) { // a copy of an op
+    throw PlanFailure{ErrorCode::Internal, "calls of the library for no op of the program", current_};
+  }
+  calls.push_back({index, std::max<int64_t>(count, 1)});
 }
 
 void Lowering::fail(const std::string &what) { throw PlanFailure{ErrorCode::Unsupported, what, current_}; }

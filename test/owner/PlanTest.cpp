@@ -232,14 +232,16 @@ TEST(PlanCaches, AccountsMakeRoomForThemselves) {
 }
 
 /// A program of one op whose call of the kernel library is long or not.
-std::string refusalOf(const std::string &a, const std::string &b, const std::string &op, const std::string &result) {
+std::string refusalOf(const std::string &a, const std::string &b, const std::string &op, const std::string &result,
+                      int results = 1) {
   PriceLimits limits;
   limits.operations = UINT64_MAX;
   limits.callSeconds = 1;
   const auto program =
       encode(moduleText("(%a: tensor<" + a + "> {sojourn.kind = \"upload\"}, %b: tensor<" + b +
                             "> {sojourn.kind = \"upload\"}) -> (tensor<" + result + "> {sojourn.result = \"keep\"})",
-                        "    %r = " + op + "\n    return %r : tensor<" + result + ">\n"));
+                        "    %r" + (results > 1 ? ":" + std::to_string(results) : "") + " = " + op + "\n    return %r" +
+                            (results > 1 ? "#0" : "") + " : tensor<" + result + ">\n"));
   auto made = makePlan(program.program, program.debug, limits);
   return made ? "" : takeRequestError(made.takeError()).message;
 }
@@ -285,10 +287,38 @@ TEST(LibraryCalls, OfProductsAndConvolutionsAreShort) {
 }
 
 TEST(LibraryCalls, ThatAreLongAreRefused) {
-  // One pass over so long rows.
-  EXPECT_NE(product("1073741824x4xf32", "1073741824x4xf32", "4x4xf32", 0), "");
-  // One window as large as its image.
-  EXPECT_NE(convolution("1x1x4096x4096xf64", "1x1x2048x2048xf64", "1x1x2049x2049xf64", 0), "");
+  const char *refusal = "of the kernel library would take about";
+  // One pass over so long rows; one window as large as its image.
+  for (const std::string &found : {product("268435456x8xf32", "268435456x8xf32", "8x8xf32", 0),
+                                   convolution("1x1x1024x1024xf32", "1x1x512x512xf32", "1x1x513x513xf32", 0)}) {
+    EXPECT_NE(found.find(refusal), std::string::npos) << found;
+  }
+  // Each factor of one matrix, and transforms of one line.
+  const std::string square = "1x9000x9000xf64", value = "1x9000xf64", line = "268435456xcomplex<f64>";
+  struct {
+    const char *op;
+    std::string a, types;
+    int results;
+    std::string first;
+  } cases[] = {
+      {"cholesky %a", square, "", 2, square},
+      {"lu %a", square, "", 4, square},
+      {"qr %a full = false", square, "", 2, square},
+      {"svd %a full = false", square, "", 3, square},
+      {"eigh %a", square, "", 2, value},
+      {"ldl %a hermitian = false", square, "", 3, square},
+      {"eig %a", square, "", 2, "1x9000xcomplex<f64>"},
+      {"triangular_solve %a, %b, lower = true, unit = false", square, ", tensor<" + square + ">", 1, square},
+      {"fft_c2c %a, dims = [0], inverse = false", line, "", 1, line},
+      {"fft_r2c %a, dims = [0]", "536870912xf64", "", 1, "268435457xcomplex<f64>"},
+      {"fft_c2r %a, dims = [0], size = 536870910", line, "", 1, "536870910xf64"},
+  };
+  for (const auto &each : cases) {
+    const std::string found =
+        refusalOf(each.a, square, std::string("sojourn.") + each.op + " : tensor<" + each.a + ">" + each.types,
+                  each.first, each.results);
+    EXPECT_NE(found.find(refusal), std::string::npos) << each.op << ": " << found;
+  }
 }
 
 } // namespace sojourn::owner::test

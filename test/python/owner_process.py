@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A served owner as a process of its own."""
 
+import os
 import pathlib
 import re
 import signal
@@ -25,6 +26,13 @@ class OwnerProcess:
         # Not the socket's file: it is there once its name is bound, and nobody is let in before the owner listens.
         self._wait(lambda: f"listening on {self.address}\n" in self.log())
         assert "listening on" in self.log(), f"sojourn-owner does not listen after 20 seconds:\n{self.log()}"
+
+    def descriptors(self) -> int:
+        return len(os.listdir(f"/proc/{self.pid}/fd"))
+
+    def resident(self) -> int:
+        """Bytes of memory."""
+        return int(pathlib.Path(f"/proc/{self.pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGESIZE")
 
     def log(self) -> str:
         return self._log.read_text()

@@ -2,6 +2,7 @@
 """Attack: steps that take long. Each held one of 16 threads of the server for as long as it took, so that 16 of them
 stopped all clients; neither a signal nor the end of the client ended one."""
 
+import contextlib
 import os
 import pathlib
 import re
@@ -108,10 +109,17 @@ def test_a_step_ends_with_its_client(tmp_path):
         assert process.close() == 0
 
 
-def owner_with(tmp_path, settings):
+@contextlib.contextmanager
+def served(tmp_path, settings):
+    """A server with these settings, and a client's owner."""
     config = tmp_path / "owner.toml"
     config.write_text(settings)
-    return OwnerProcess(tmp_path, None, "--config", str(config), *ANY)
+    process = OwnerProcess(tmp_path, None, "--config", str(config), *ANY)
+    try:
+        with sojourn.connect(process.address) as owner:
+            yield process, owner
+    finally:
+        assert process.close() == 0
 
 
 FACTORS = {
@@ -126,46 +134,32 @@ FACTORS = {
 @pytest.mark.parametrize("name", FACTORS)
 def test_a_long_call_of_the_library_is_refused(tmp_path, name):
     """Nothing ends the factors of one large matrix before they are there."""
-    process = owner_with(tmp_path, "[steps]\nseconds = 1\n")
-    try:
-        with sojourn.connect(process.address) as owner:
-            x = torch.randn(6000, 6000).to(owner.device)
-            sojourn.flush()
-            used = seconds_used(process.pid)
-            with pytest.raises(
-                sojourn.Error,
-                match=r"its call of the kernel library would take about .* seconds, expected at most 1 \(call_seconds\)",
-            ):
-                FACTORS[name](x).item()
-            assert seconds_used(process.pid) < used + 1
-    finally:
-        assert process.close() == 0
+    text = r"its call of the kernel library would take about .* seconds, expected at most 1 \(call_seconds\)"
+    with served(tmp_path, "[steps]\nseconds = 1\n") as (process, owner):
+        x = torch.randn(6000, 6000).to(owner.device)
+        sojourn.flush()
+        used = seconds_used(process.pid)
+        with pytest.raises(sojourn.Error, match=text):
+            FACTORS[name](x).item()
+        assert seconds_used(process.pid) < used + 1
 
 
 def test_calls_that_are_short_each_run(tmp_path):
-    process = owner_with(tmp_path, "[steps]\ncall_seconds = 0.05\n")
-    try:
-        with sojourn.connect(process.address) as owner:
-            x = torch.randn(2000, 40, 40, dtype=torch.float64)
-            found = torch.linalg.svdvals(x.to(owner.device)).tolist()
-            torch.testing.assert_close(torch.tensor(found, dtype=x.dtype), torch.linalg.svdvals(x))
-            square = torch.randn(2048, 2048)
-            found = (square.to(owner.device) @ square.to(owner.device)).sum().item()
-            assert found == pytest.approx((square @ square).sum().item(), rel=1e-3, abs=10)
-            with pytest.raises(sojourn.Error, match="expected at most 0.05 .call_seconds.: no step can be ended"):
-                torch.linalg.svdvals(torch.randn(500, 500).to(owner.device)).sum().item()
-    finally:
-        assert process.close() == 0
+    with served(tmp_path, "[steps]\ncall_seconds = 0.05\n") as (_, owner):
+        x = torch.randn(2000, 40, 40, dtype=torch.float64)
+        found = torch.linalg.svdvals(x.to(owner.device)).tolist()
+        torch.testing.assert_close(torch.tensor(found, dtype=x.dtype), torch.linalg.svdvals(x))
+        square = torch.randn(2048, 2048, dtype=torch.float64)
+        found = (square.to(owner.device) @ square.to(owner.device)).diagonal().tolist()
+        torch.testing.assert_close(torch.tensor(found, dtype=square.dtype), (square @ square).diagonal())
+        with pytest.raises(sojourn.Error, match=r"expected at most 0.05 \(call_seconds\): no step can be ended"):
+            torch.linalg.svdvals(torch.randn(500, 500).to(owner.device)).sum().item()
 
 
 def test_a_long_line_is_sorted_until_the_deadline(tmp_path):
-    process = owner_with(tmp_path, "[steps]\nseconds = 2\n")
-    try:
-        with sojourn.connect(process.address) as owner:
-            used = seconds_used(process.pid)
-            with pytest.raises(sojourn.Error, match="it took longer than 2 seconds"):
-                torch.rand(50_000_000, device=owner.device).sort().values[0].item()
-            # The whole takes some 25 seconds of a processor.
-            assert seconds_used(process.pid) < used + 10
-    finally:
-        assert process.close() == 0
+    with served(tmp_path, "[steps]\nseconds = 2\n") as (process, owner):
+        used = seconds_used(process.pid)
+        with pytest.raises(sojourn.Error, match="it took longer than 2 seconds"):
+            torch.rand(50_000_000, device=owner.device).sort().values[0].item()
+        # The whole sort takes more than 10 seconds of a processor.
+        assert seconds_used(process.pid) < used + 10

@@ -35,20 +35,11 @@ def rude(kind: int, generator) -> list[bytes]:
     return [frame(body)] * int(generator.choice((1, 2, 3, 5, 30)))
 
 
-def descriptors(pid: int) -> int:
-    return len(os.listdir(f"/proc/{pid}/fd"))
-
-
-def resident(pid: int) -> int:
-    """Bytes."""
-    return int(pathlib.Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGESIZE")
-
-
 def test_connections_that_close_at_once_keep_no_descriptor(generator, tmp_path):
     process = OwnerProcess(tmp_path)
     try:
         with sojourn.connect(process.address) as owner:
-            before = descriptors(process.pid)
+            before = process.descriptors()
             for _ in range(CONNECTIONS):
                 with socket.socket(socket.AF_UNIX) as client:
                     client.connect(process.address.removeprefix("ipc://"))
@@ -58,9 +49,9 @@ def test_connections_that_close_at_once_keep_no_descriptor(generator, tmp_path):
                     except BrokenPipeError:
                         pass  # the owner was quicker
             end = time.monotonic() + 20
-            while descriptors(process.pid) > before + 4 and time.monotonic() < end:
+            while process.descriptors() > before + 4 and time.monotonic() < end:
                 time.sleep(0.05)
-            assert descriptors(process.pid) <= before + 4
+            assert process.descriptors() <= before + 4
             x = torch.from_numpy(generator.standard_normal(5))
             assert torch.equal((x.to(owner.device) * 3).cpu(), x * 3)
         with sojourn.connect(process.address) as another:
@@ -76,7 +67,7 @@ def test_replies_that_nobody_takes(tmp_path):
         with sojourn.connect(process.address) as owner, contextlib.ExitStack() as stack:
             x = torch.ones(3).to(owner.device)
             assert (x + 1).tolist() == [2, 2, 2]
-            before = resident(process.pid)
+            before = process.resident()
             for _ in range(40):
                 client = stack.enter_context(Connection(process.address, timeout=0.5))
                 try:  # garbage, each with an error as its reply, until the connection takes no more
@@ -86,7 +77,7 @@ def test_replies_that_nobody_takes(tmp_path):
                     pass
             for i in range(20):
                 assert (x + i).tolist() == [1 + i] * 3
-            assert resident(process.pid) - before < 16 << 20
+            assert process.resident() - before < 16 << 20
     finally:
         assert process.close() == 0
 
@@ -98,11 +89,11 @@ def test_promises_of_long_messages(generator, tmp_path):
         with sojourn.connect(process.address) as owner, contextlib.ExitStack() as stack:
             x = torch.from_numpy(generator.standard_normal(5)).to(owner.device)
             sojourn.flush()
-            before, size = resident(process.pid), 64 << 20
+            before, size = process.resident(), 64 << 20
             for _ in range(20):  # halves of messages of no session
                 client = stack.enter_context(Connection(process.address))
                 client.socket.sendall(frame(bytes(size))[: size // 2])
-            assert resident(process.pid) - before < 32 << 20
+            assert process.resident() - before < 32 << 20
             with Connection(process.address) as whole:  # which is told why, and may go on
                 for session in (0, secrets.randbits(63)):
                     assert b"session" in whole.handle(bytes(SMALL + 1), session)
@@ -129,6 +120,6 @@ def test_connections_without_a_session_end(tmp_path):
             assert (x + 2).tolist() == [3, 3, 3]
             with sojourn.connect(process.address) as late:
                 assert torch.ones(2).to(late.device).tolist() == [1, 1]
-            assert descriptors(process.pid) < 4_500
+            assert process.descriptors() < 4_500
     finally:
         assert process.close() == 0
