@@ -161,5 +161,5 @@ def test_a_long_line_is_sorted_until_the_deadline(tmp_path):
         used = seconds_used(process.pid)
         with pytest.raises(sojourn.Error, match="it took longer than 2 seconds"):
             torch.rand(50_000_000, device=owner.device).sort().values[0].item()
-        # The whole sort takes more than 10 seconds of a processor.
-        assert seconds_used(process.pid) < used + 10
+        # The whole step takes 11 seconds of a processor.
+        assert seconds_used(process.pid) < used + 6
