@@ -9,9 +9,9 @@ function(sojourn_schema target)
     set(header ${CMAKE_BINARY_DIR}/${folder}/${stem}_generated.h)
     add_custom_command(
       OUTPUT ${header}
-      COMMAND ${FLATC_EXECUTABLE} --cpp -o ${CMAKE_BINARY_DIR}/${folder} ${CMAKE_CURRENT_SOURCE_DIR}/${schema}
+      COMMAND ${FLATC_EXECUTABLE} --cpp --cpp-include runtime/Unaligned.h -o ${CMAKE_BINARY_DIR}/${folder} ${CMAKE_CURRENT_SOURCE_DIR}/${schema}
       COMMAND ${FLATC_EXECUTABLE} --python -o ${CMAKE_BINARY_DIR}/python ${CMAKE_CURRENT_SOURCE_DIR}/${schema}
-      DEPENDS ${ARGN} # a schema may include the others of its folder
+      DEPENDS ${ARGN} ${CMAKE_SOURCE_DIR}/cmake/FlatBuffers.cmake # a schema may include the others of its folder
       COMMENT "flatc ${folder}/${schema}")
     list(APPEND outputs ${header})
   endforeach()

@@ -108,7 +108,7 @@ llvm::Expected<std::vector<uint64_t>> unpack(const std::string &path, StringRef 
     if (member.bytes != member.packedBytes) {
       return wrong("has two different sizes");
     }
-    std::memcpy(out, packed, member.bytes);
+    std::copy_n(packed, member.bytes, reinterpret_cast<char *>(memory.data())); // of none, too
     return memory;
   }
   if (member.method != 8) {

@@ -3,6 +3,7 @@
 // done to the end are a failure: then hardly anything was tested. SOJOURN_FUZZ_SECONDS: time for the mutants of each
 // target.
 #include "test/fuzz/Target.h"
+#include "test/fuzz/Traffic.h"
 
 #include <gtest/gtest.h>
 
@@ -81,6 +82,17 @@ TEST_P(Fuzz, CorpusIsDone) {
     target->run(input);
   }
   EXPECT_GE(target->tally().doneShare(), Target::kLeastDone) << text(target->tally());
+}
+
+TEST(FuzzMessages, KindsWithoutABodyArePlayed) {
+  auto target = makeTarget("messages");
+  for (auto kind : sojourn_wire::EnumValuesRequestBody()) {
+    flatbuffers::FlatBufferBuilder builder;
+    sojourn_wire::FinishRequestBuffer(builder, sojourn_wire::CreateRequest(builder, kind));
+    target->run(
+        writeTraffic({{0, 0, {reinterpret_cast<const char *>(builder.GetBufferPointer()), builder.GetSize()}}}));
+  }
+  EXPECT_EQ(target->tally().done, 0u);
 }
 
 TEST_P(Fuzz, MutantsAreDone) {
