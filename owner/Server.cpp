@@ -9,6 +9,7 @@
 #include "owner/RunningSteps.h"
 #include "owner/Workers.h"
 #include "runtime/stream/Inproc.h"
+#include "runtime/stream/KeepAlive.h"
 #include "runtime/wire/Address.h"
 
 #include <algorithm>
@@ -166,10 +167,18 @@ int Server::State::open(llvm::StringRef url) {
   }
   if (status == 0 && url.starts_with("t")) {
     status = nng_stream_listener_set_bool(listener, NNG_OPT_TCP_NODELAY, true);
+    // Machines that vanish: watchListener sets the times.
     status = status ? status : nng_stream_listener_set_bool(listener, NNG_OPT_TCP_KEEPALIVE, true);
   }
   status = status == 0 && certificate ? secure() : status;
-  return status ? status : nng_stream_listener_listen(listener);
+  status = status ? status : nng_stream_listener_listen(listener);
+  nng_sockaddr own{};
+  if (status == 0 && nng_stream_listener_get_addr(listener, NNG_OPT_LOCADDR, &own) == 0) {
+    if (own.s_family == NNG_AF_INET || own.s_family == NNG_AF_INET6) {
+      stream::watchListener(own.s_family == NNG_AF_INET ? own.s_in.sa_port : own.s_in6.sa_port);
+    }
+  }
+  return status;
 }
 
 llvm::Error Server::State::listen() {
@@ -249,6 +258,7 @@ void Server::State::add(nng_stream *stream) {
 }
 
 /// Where there are too many connections, for one more. A client that opens many has those closed that it opened first.
+/// Where all are of sessions, those without an identity have an eighth.
 void Server::State::makeRoom() {
   std::vector<std::shared_ptr<Connection>> all;
   {
@@ -266,6 +276,13 @@ void Server::State::makeRoom() {
       connection->close();
       return;
     }
+  }
+  const std::vector<uint64_t> anonymous = owner.connections(/*isAnonymous=*/true);
+  llvm::erase_if(all, [&](const auto &connection) {
+    return !std::binary_search(anonymous.begin(), anonymous.end(), connection->id);
+  });
+  if (all.size() > connectionsMost / 8) {
+    all.front()->close();
   }
 }
 
@@ -313,6 +330,9 @@ void Server::State::keepHouse() {
       }
     }
     begun.clear();
+    if (sweeps) {
+      owner.tidy();
+    }
     if (accepts) {
       makeRoom();
       accept();

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "frontend/wire/Link.h"
 
-#include "frontend/wire/KeepAlive.h"
 #include "runtime/signing/Introduction.h"
 #include "runtime/stream/Inproc.h"
+#include "runtime/stream/KeepAlive.h"
 
 #include <nng/supplemental/tls/tls.h>
 
@@ -48,7 +48,7 @@ void keepAlive(nng_stream *stream) {
                                               : uint16_t{0};
   };
   if (portOf(here) && portOf(there)) {
-    watchConnection(portOf(here), portOf(there));
+    stream::watchConnection(portOf(here), portOf(there));
   }
 }
 
