@@ -78,9 +78,9 @@ size_t PrivatePlan::runBytes(unsigned threads) const {
   size_t lists = 0; // checked and gone before the step runs
   for (const auto *program : {fixedLists.get(), sentLists.get()}) {
     if (program) {
-      size_t results = 0; // and sorted copies of them
+      size_t results = 0; // sorted copies of them, and what merging takes
       for (const runtime::ResultSpec &spec : program->results()) {
-        results += 2 * spec.type.bytes();
+        results += 3 * spec.type.bytes();
       }
       lists = std::max(lists,
                        program->arenaBytes() + threads * program->scratchBytes() + program->libraryBytes() + results);
@@ -349,7 +349,12 @@ llvm::Error checkRowLists(const PrivatePlan &plan, llvm::ArrayRef<runtime::Bindi
     }
     for (auto [list, spec] : llvm::zip(*lists, program.results())) {
       const auto *rows = static_cast<const int64_t *>(list.buffer->data());
-      if (namesRowTwice({rows, list.type.bytes() / sizeof(int64_t)})) {
+      const auto isTwice = namesRowTwice({rows, list.type.bytes() / sizeof(int64_t)},
+                                         [&] { return options.stop != nullptr && options.stop->load(); });
+      if (!isTwice) {
+        return requestError(wire::ErrorCode_Stopped, "the step was stopped", spec.op, spec.location);
+      }
+      if (*isTwice) {
         return requestError(wire::ErrorCode_Refused,
                             "this step would read a private table at duplicate row numbers; each row counts once: take "
                             "batches of the table, or all of its rows",

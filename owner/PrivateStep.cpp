@@ -82,10 +82,14 @@ llvm::Error PrivateStep::findPlan() {
   if (!place) {
     return place.takeError();
   }
+  if (context->environment.entering) {
+    context->environment.entering(Phase::proving);
+  }
   auto made = makePrivatePlan(*plan, terms, context->limits.price);
   if (!made) {
+    const bool isFinal = made.errorIsA<RequestError>(); // others may pass, as memory that is short
     RequestError error = takeRequestError(made.takeError());
-    if (error.code == wire::ErrorCode_Refused) { // others may pass, as memory that is short
+    if (isFinal) {
       plan->privatePlans->refuse(key, error);
     }
     return llvm::make_error<RequestError>(std::move(error));

@@ -78,7 +78,7 @@ double sojourn::librarySeconds(Operation *op) {
           .Case<EigOp>([](auto f) { return rate(f.getX(), 0.02, 0.06); })
           .Case<LdlOp>([](auto f) { return rate(f.getX(), 0.03, 0.09); })
           .Case<TriangularSolveOp>([](auto solve) { return rate(solve.getA(), 0.04, 0.16); })
-          .Case<LdlSolveOp>([](auto solve) { return rate(solve.getB(), 0.04, 0.16); })
+          .Case<LdlSolveOp>([](auto solve) { return rate(solve.getB(), 0.2, 0.7); })
           .Case<FftC2cOp, FftR2cOp, FftC2rOp>([](auto) { return 1; })
           .Default([](Operation *) { return 0; });
   return nanoseconds == 0 ? 0 : 1e-9 * nanoseconds * static_cast<double>(cast<PricedOp>(op).getOperations());

@@ -4,6 +4,7 @@
 // combined in order.
 #include "runtime/Elements.h"
 #include "runtime/Library.h"
+#include "runtime/Stop.h"
 #include <bit>
 
 namespace sojourn::runtime {
@@ -66,7 +67,11 @@ void reduceTile(T *out, const T *x, const Reduced &shape, int64_t width) {
   T acc[kTile];
   std::fill(acc, acc + width, kind == Reduction::product ? T(1) : T(0));
   int64_t at[32] = {}, offset = 0;
+  const int64_t look = (int64_t{1} << 20) / width;
   for (int64_t k = 0; k < shape.count; ++k) {
+    if (k % look == look - 1) {
+      checkStop();
+    }
     const T *line = x + offset;
     if (ordered && k == 0) {
       for (int64_t j = 0; j < width; ++j) {

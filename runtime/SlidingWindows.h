@@ -3,6 +3,7 @@
 // dim runs of 1, 2, 4 ... elements are combined by doubling, and a window is the few runs that its length is made of.
 #ifndef SOJOURN_RUNTIME_SLIDINGWINDOWS_H
 #define SOJOURN_RUNTIME_SLIDINGWINDOWS_H
+#include "runtime/Stop.h"
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -29,7 +30,7 @@ struct WindowMemory {
 
 /// Replaces the cells of one plane (row-major over `sizes`) by one cell per window along dim d; `sizes[d]` becomes the
 /// number of windows. `Ranges` knows them: out[d], and for window o along d its first cell and how many it has.
-/// Cost: cells before and after, times the logarithm of the longest window.
+/// Cost: cells before and after, times the logarithm of the longest window; the run can be stopped meanwhile.
 template <typename Cell, typename Combine, typename Ranges>
 void combineAlong(const Ranges &ranges, int d, WindowMemory<Cell> &memory, int64_t (&sizes)[3], Cell none,
                   Combine combine) {
@@ -44,7 +45,14 @@ void combineAlong(const Ranges &ranges, int d, WindowMemory<Cell> &memory, int64
   }
   Cell *cells = memory.cells, *result = memory.spare;
   std::fill_n(result, outer * out * inner, none);
+  constexpr int64_t kLook = int64_t{1} << 20;
+  int64_t since = 0; // cells since the last look at the flag
   auto into = [&](Cell *target, const Cell *source) {
+    since += inner;
+    if (since >= kLook) {
+      checkStop();
+      since = 0;
+    }
     for (int64_t k = 0; k < inner; ++k) {
       target[k] = combine(target[k], source[k]);
     }

@@ -4,6 +4,7 @@ price, or at which a formula of shapes is easily wrong."""
 
 from __future__ import annotations
 
+import math
 import pathlib
 import re
 
@@ -202,6 +203,34 @@ def layouts():
                 )
 
 
+def parts():
+    """Ops that choose, write or name parts of what they take."""
+    n = 1 << 18
+    for shape in ([n, 1], [1, n], [512, 512], [2] * 15):
+        of, truth, whole = t(shape), t(shape, "i1"), t(shape, "complex<f32>")
+        pairs, flat = t([*shape, 2]), t([math.prod(shape)])
+        name = f"{len(shape)}/{shape[0]}"
+        yield Case(f"bitcast/{name}", [(of, "1")], f"sojourn.bitcast %0 : {of} -> {t(shape, 'i32')}", [t(shape, "i32")])
+        yield Case(f"complex/{name}", [(pairs, "1")], f"sojourn.complex %0 : {pairs}", [whole])
+        yield Case(f"parts/{name}", [(whole, "1")], f"sojourn.parts %0 : {whole}", [pairs])
+        yield Case(f"reshape/{name}", [(of, "1")], f"sojourn.reshape %0 : {of} -> {flat}", [flat])
+        yield Case(f"not/{name}", [(truth, "1")], f"sojourn.not %0 : {truth}", [truth])
+        for fill in ("0:1", "nan"):
+            text = f'sojourn.compare "lt" %0, %1 : {of}, {of}'
+            yield Case(f"compare/{name}/{fill}", [(of, fill), (of, fill)], text, [truth])
+        text = f"sojourn.select %0, %1, %2 : {truth}, {of}, {of}"
+        yield Case(f"select/{name}", [(truth, "1"), (of, "1"), (of, "2")], text, [of])
+        dim = max(range(len(shape)), key=lambda k: shape[k])
+        half = t([size // 2 if k == dim else size for k, size in enumerate(shape)])
+        text = f"sojourn.dynamic_slice %0 from [%1], dims = [{dim}], sizes = [{shape[dim] // 2}] : {of}, tensor<i64>"
+        yield Case(f"dynamic_slice/{name}", [(of, "1"), ("tensor<i64>", "1")], text, [half])
+        text = f"sojourn.dynamic_update_slice %0, %1 from [%2], dims = [{dim}] : {of}, {half}, tensor<i64>"
+        yield Case(f"dynamic_update_slice/{name}", [(of, "1"), (half, "2"), ("tensor<i64>", "1")], text, [of])
+        start, stride = [0] * len(shape), [2 if k == dim else 1 for k in range(len(shape))]
+        text = f"sojourn.update_slice %0, %1, start = {start}, stride = {stride} : {of}, {half}"
+        yield Case(f"update_slice/{name}", [(of, "1"), (half, "2")], text, [of])
+
+
 def indices():
     for rows, width, count in ((1 << 20, 1, 1 << 18), (2, 1, 1 << 18), (1 << 10, 1 << 8, 1 << 10), (1, 1 << 18, 4)):
         x, i, u = t([rows, width]), t([count], "i64"), t([count, width])
@@ -245,5 +274,5 @@ def rows():
 
 def cases():
     """Every case; names are unique."""
-    for family in (elementwise, layouts, indices, dots, factors, fouriers, convolutions, pools, rows):
+    for family in (elementwise, layouts, parts, indices, dots, factors, fouriers, convolutions, pools, rows):
         yield from family()

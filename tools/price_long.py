@@ -23,6 +23,16 @@ def products():
             )  # fmt: skip
 
 
+def positive_definite(n, element):
+    """%d: %0, which is small, and ones on the diagonal."""
+    x, number, truth = (t([1, n, n], kind) for kind in (element, "i64", "i1"))
+    return (
+        f"%i = sojourn.iota dim = 1 : {number}\n%j = sojourn.iota dim = 2 : {number}\n"
+        f'%e = sojourn.compare "eq" %i, %j : {number}, {number}\n'
+        f"%c = sojourn.convert %e : {truth} -> {x}\n%d = sojourn.add %0, %c : {x}, {x}\n"
+    )
+
+
 def factors():
     for real in ("f32", "f64"):
         for element in (real, COMPLEX[real]):
@@ -39,7 +49,15 @@ def factors():
                     named["ldl"] = ("ldl %0 hermitian = false", [x, t([1, n], "i64"), t([1], "i64")])
                 for op, (text, results) in named.items():
                     yield Case(f"{op}/long/{element}/{m}x{n}", [(x, "-1:1")], f"sojourn.{text} : {x}", results)
-            x = t([1, 1200, 1200], element)
+            x, pivots = t([1, 1200, 1200], element), t([1, 1200], "i64")
+            yield Case(
+                f"cholesky/long/{element}", [(x, "-1e-4:1e-4")], f"sojourn.cholesky %d : {x}", [x, t([1], "i64")],
+                before=positive_definite(1200, element),
+            )  # fmt: skip
+            yield Case(
+                f"ldl_solve/long/{element}", [(x, "-1:1"), (pivots, "1"), (x, "-1:1")],
+                f"sojourn.ldl_solve %0, %1, %2, hermitian = false : {x}, {pivots}, {x}", [x],
+            )  # fmt: skip
             yield Case(
                 f"triangular_solve/long/{element}", [(x, "-1:1"), (x, "-1:1")],
                 f"sojourn.triangular_solve %0, %1, lower = true, unit = false : {x}, {x}", [x],
@@ -55,6 +73,14 @@ def fouriers():
             x = t(shape, element)
             text = f"sojourn.fft_c2c %0, dims = {dims}, inverse = false : {x}"
             yield Case(f"fft_c2c/long/{element}/{shape[0]}", [(x, "-1:1")], text, [x])
+    for real, element in COMPLEX.items():
+        for shape, dims in (([1 << 23], [0]), ([1 << 11, 1 << 12], [0, 1]), ([3**13], [0])):
+            x, y = t(shape, real), t([*shape[:-1], shape[-1] // 2 + 1], element)
+            yield Case(
+                f"fft_r2c/long/{real}/{shape[0]}", [(x, "-1:1")], f"sojourn.fft_r2c %0, dims = {dims} : {x}", [y]
+            )
+            text = f"sojourn.fft_c2r %0, dims = {dims}, size = {shape[-1]} : {y}"
+            yield Case(f"fft_c2r/long/{real}/{shape[0]}", [(y, "-1:1")], text, [x])
 
 
 def convolutions():

@@ -15,6 +15,7 @@ class Case:
     op: str
     results: list[str]
     quick: bool = False  # also in the short run
+    before: str = ""  # ops that make what the op takes
 
     def text(self):
         kinds = ["table" if "table" in kind else "upload" for kind, _ in self.arguments]
@@ -28,7 +29,7 @@ class Case:
         fills = " ".join(fill for _, fill in self.arguments)
         return (
             f'{self.name} {fills}\nmodule attributes {{sojourn.phase = "core", sojourn.promotion = "torch"}} {{\n'
-            f"func.func @step({arguments}) -> ({outs}) {{\n{made} = {self.op}\n"
+            f"func.func @step({arguments}) -> ({outs}) {{\n{self.before}{made} = {self.op}\n"
             f"return {', '.join(names)} : {', '.join(self.results)}\n}}\n}}\nend\n"
         )
 

@@ -129,7 +129,7 @@ OwningOpRef<ModuleOp> sojourn::rowListsProgram(func::FuncOp step, const RowInput
   return module;
 }
 
-bool sojourn::namesRowTwice(ArrayRef<int64_t> rows) {
+std::optional<bool> sojourn::namesRowTwice(ArrayRef<int64_t> rows, llvm::function_ref<bool()> isStopped) {
   bool isAscending = true; // as all rows of a table are
   for (size_t k = 1; k < rows.size() && isAscending; ++k) {
     isAscending = rows[k - 1] < rows[k];
@@ -138,7 +138,22 @@ bool sojourn::namesRowTwice(ArrayRef<int64_t> rows) {
     return false;
   }
   std::vector<int64_t> sorted(rows.begin(), rows.end());
-  llvm::sort(sorted);
+  constexpr size_t kPiece = size_t{1} << 20;
+  auto at = [&](size_t k) { return sorted.begin() + static_cast<ptrdiff_t>(std::min(k, sorted.size())); };
+  for (size_t k = 0; k < sorted.size(); k += kPiece) {
+    if (isStopped()) {
+      return std::nullopt;
+    }
+    std::sort(at(k), at(k + kPiece));
+  }
+  for (size_t width = kPiece; width < sorted.size(); width *= 2) {
+    for (size_t k = 0; k < sorted.size(); k += 2 * width) {
+      if (isStopped()) {
+        return std::nullopt;
+      }
+      std::inplace_merge(at(k), at(k + width), at(k + 2 * width));
+    }
+  }
   auto first = llvm::lower_bound(sorted, 0);
   return std::adjacent_find(first, sorted.end()) != sorted.end();
 }

@@ -22,8 +22,10 @@ enum class ListTime : uint8_t {
 /// list is either here or there.
 mlir::OwningOpRef<mlir::ModuleOp> rowListsProgram(mlir::func::FuncOp step, const RowInputs &inputs, ListTime time);
 
-/// Of a list as it was computed: whether a row stands in it twice. Negative numbers name none.
-bool namesRowTwice(llvm::ArrayRef<int64_t> rows);
+/// Of a list as it was computed: whether a row stands in it twice. Negative numbers name none. Long lists take seconds:
+/// `isStopped` is asked now and then, and where it says so there is no answer.
+std::optional<bool> namesRowTwice(
+    llvm::ArrayRef<int64_t> rows, llvm::function_ref<bool()> isStopped = [] { return false; });
 
 /// Puts `first_rows` behind each list of the time Run, for the reads and the clipped sums that use it.
 void guardRowLists(mlir::func::FuncOp step, const RowInputs &inputs);

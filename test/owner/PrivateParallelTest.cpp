@@ -170,4 +170,27 @@ TEST(PrivateParallel, RefusalsAreRemembered) {
   }
 }
 
+/// One that costs too much only once it is private is rewritten once, too.
+TEST(PrivateParallel, AnExcessivePriceIsRemembered) {
+  const runtime::EncodedProgram sum = sumProgram();
+  auto plan = makePlan(sum.program, sum.debug, PriceLimits());
+  ASSERT_TRUE(bool(plan)) << llvm::toString(plan.takeError());
+  Limits limits;
+  limits.price.operations = (*plan)->operations; // just enough for the program itself
+  int proved = 0;
+  World world;
+  Environment environment = world.environment();
+  environment.entering = [&](Phase phase) { proved += phase == Phase::proving; };
+  Owner owner(environment, limits);
+  registerNumbers(owner, "numbers", Policy::privateOnly);
+  EXPECT_EQ(errorText(owner.grant(kLocalClient, "numbers", kGrant, 1e-5)), "");
+  Client client(owner);
+  const std::string first = client.run(sum, priced(1)).error();
+  EXPECT_EQ(first.find("Limit: made private, "), 0u) << first;
+  EXPECT_EQ(client.run(sum, priced(1)).error(), first);
+  EXPECT_EQ(proved, 1);
+  client.run(sum, priced(2)); // other terms
+  EXPECT_EQ(proved, 2);
+}
+
 } // namespace sojourn::owner::test

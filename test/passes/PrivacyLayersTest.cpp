@@ -181,6 +181,14 @@ TEST_F(PrivacyLayers, ARowThatIsNamedTwiceIsFound) {
   }
   EXPECT_GT(twice, 100);
   EXPECT_LT(twice, 1900);
+  // Longer than one piece of the sort: a permutation, then one row of it again.
+  std::vector<int64_t> rows((size_t{5} << 20) + random() % 1000);
+  std::iota(rows.begin(), rows.end(), 0);
+  std::shuffle(rows.begin(), rows.end(), random);
+  EXPECT_EQ(namesRowTwice(rows), false);
+  rows.push_back(rows[1]);
+  EXPECT_EQ(namesRowTwice(rows), true);
+  EXPECT_EQ(namesRowTwice(rows, [] { return true; }), std::nullopt);
 }
 
 TEST_F(PrivacyLayers, FirstRowsKeepsTheFirstOfEach) {

@@ -4,6 +4,7 @@ an error of the owner's own. tools/prices.py measures every op; here are those t
 
 import os
 import pathlib
+import re
 import subprocess
 import sys
 
@@ -14,6 +15,10 @@ import torch.nn.functional as F
 
 import sojourn
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[3] / "tools"))
+from price_cases import cases
+from price_long import long_cases
+
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 
 
@@ -23,6 +28,13 @@ def test_ops_that_were_cheap_cost_what_they_take():
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-1000:]
     assert int(done.stdout.splitlines()[-1].split()[0]) > 40
+
+
+def test_each_op_has_cases():
+    """A constant is part of the program."""
+    listed = set(re.findall(r"^\| `(\w+)` \|", (ROOT / "dialect/STATUS.md").read_text(), re.MULTILINE))
+    assert len(listed) > 90
+    assert listed - {"constant"} <= {re.match(r"sojourn\.(\w+)", case.op)[1] for case in [*cases(), *long_cases()]}
 
 
 @pytest.fixture(scope="module")

@@ -9,9 +9,10 @@ import subprocess
 import sys
 
 import mpmath
+import numpy as np
 import pytest
 import torch
-from wild_matrices import OPS
+from wild_matrices import OPS, wild
 
 import sojourn
 
@@ -40,18 +41,28 @@ def test_eigenvectors_of_many_wild_matrices_keep_the_heap(generator):
     factored_under_malloc_checks(int(generator.integers(2**31)), 40, ["eig"])
 
 
-def test_eigenvectors_at_any_scale(generator):
+def check_eigenvectors(matrices):
     """Backward stable by mpmath: |A v - lambda v| is a few roundings of |A|, which no double could hold squared."""
-    scales = 10.0 ** generator.uniform(-306, 306, (24, 1, 1))
-    matrices = torch.from_numpy(generator.standard_normal((24, 5, 5)) * scales)
     with sojourn.local() as owner:
         values, vectors = (y.cpu() for y in torch.linalg.eig(matrices.to(owner.device)))
-    largest = matrices.abs().amax((1, 2))
-    with mpmath.workprec(200):
-        for k in range(24):
-            a = mpmath.matrix(matrices[k].tolist())
-            for j in range(5):
+    count, size = matrices.shape[:2]
+    with mpmath.workprec(3000):
+        for k in range(count):
+            a, largest = mpmath.matrix(matrices[k].tolist()), mpmath.mpf(matrices[k].abs().max().item())
+            for j in range(size):
                 value, vector = mpmath.mpmathify(values[k, j].item()), mpmath.matrix(vectors[k, :, j].tolist())
                 error = mpmath.norm(a * vector - value * vector, mpmath.inf)
-                assert error <= 1e-13 * mpmath.mpf(largest[k].item()) * mpmath.norm(vector, mpmath.inf)
-                assert abs(mpmath.norm(vector, 2) - 1) < 1e-12
+                assert error <= 1e-13 * largest * mpmath.norm(vector, mpmath.inf), matrices[k]
+                assert abs(mpmath.norm(vector, 2) - 1) < 1e-12, matrices[k]
+
+
+def test_eigenvectors_at_any_scale(generator):
+    scales = 10.0 ** generator.uniform(-306, 306, (24, 1, 1))
+    check_eigenvectors(torch.from_numpy(generator.standard_normal((24, 5, 5)) * scales))
+
+
+def test_eigenvectors_of_wild_matrices(generator):
+    """Elements of 1e300 beside those of 1e-300, and of random bits."""
+    for size in (3, 4, 8):
+        for _ in range(8):
+            check_eigenvectors(wild(generator, (4, size, size), np.float64))
