@@ -142,7 +142,7 @@ PYBIND11_MODULE(_sojourn, m) {
     setInterruptSource(&heardSignal, &raiseLater);
     setReclaimer([] {
       py::gil_scoped_acquire interpreter;
-      py::module_::import("gc").attr("collect")();
+      py::module_::import("sojourn.owner").attr("reclaim")();
     });
     installFrameSource(torchFolder, sojournFolder, installed);
   });
@@ -287,7 +287,6 @@ PYBIND11_MODULE(_sojourn, m) {
     const auto all = Session::all();
     return std::count_if(all.begin(), all.end(), [](const auto &session) { return session && !session->isClosed(); });
   });
-  m.attr("DEVICES_MOST") = kDeviceCountMax;
   m.def("counters", [] { return counters(); });
   m.def(
       "set_phase_listener",

@@ -243,7 +243,7 @@ def local(store: str | None = None, runtime: str = "native", profile: str | None
         given = (("store", store), ("profile", profile))
         folders = ("" if value is None else path(name, value) for name, value in given)
         embedded = _sojourn.EmbeddedOwner(*folders)
-        return Owner(_opened(embedded, "local"), "local", embedded)
+        return Owner(_sojourn.Session(embedded, "local"), "local", embedded)
     if runtime == "numpy":
         if store:
             raise Error("the numpy runtime keeps its tables in memory; leave out `store`")
@@ -252,7 +252,7 @@ def local(store: str | None = None, runtime: str = "native", profile: str | None
         import sojourn_numpy
 
         embedded = sojourn_numpy.NumpyOwner()
-        return Owner(_opened(embedded.handle, "local (numpy)"), "local (numpy)", _NumpyRegistrar(embedded))
+        return Owner(_sojourn.Session(embedded.handle, "local (numpy)"), "local (numpy)", _NumpyRegistrar(embedded))
     raise Error(f"runtime {checks.shown(runtime)} is unknown; expected 'native' or 'numpy'")
 
 
@@ -263,12 +263,10 @@ def _make_room(most: int) -> None:
         del _kept[index]
 
 
-def _opened(*arguments):
-    """A session. To make room for it, drops owners that only cycles of Python objects refer to."""
-    if _sojourn.device_count() >= _sojourn.DEVICES_MOST:
-        gc.collect()
-        _make_room(0)
-    return _sojourn.Session(*arguments)
+def reclaim() -> None:
+    """Drops owners that only cycles of Python objects or their devices refer to. Called when a new one has no room."""
+    gc.collect()
+    _make_room(0)
 
 
 class _NumpyRegistrar:
@@ -325,5 +323,5 @@ def connect(
     milliseconds = int(1000 * checks.positive("timeout", timeout, _TIMEOUT_MOST))
     file = "" if identity is None else path("identity", identity)
     key = "" if owner_key is None else text("owner_key", owner_key)
-    session = _opened(address, address, milliseconds, file, key, checks.flag("plain_tcp", plain_tcp))
+    session = _sojourn.Session(address, address, milliseconds, file, key, checks.flag("plain_tcp", plain_tcp))
     return Owner(session, address)
