@@ -50,13 +50,20 @@ def generated_from(build, record, direct):
     return included | {name for name in re.findall(r"\S+\.inc\b", text) if not os.path.isabs(name)}
 
 
+def headers():
+    """Ours: neither generated ones nor those of packages in the folder."""
+    words = ["git", "ls-files", "--cached", "--others", "--exclude-standard", "*.h"]
+    names = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=True).stdout.splitlines()
+    return [ROOT / name for name in names]
+
+
 def largest_heads(build, direct, number):
     """Our headers that reach the most units."""
     units: dict[str, int] = {}
     for used in (found for name, found in direct.items() if not name.endswith((".inc", ".gch"))):
         for name in used:
             units[name] = units.get(name, 0) + 1
-    ours = {os.path.relpath(path, build): path for path in ROOT.rglob("*.h") if not path.is_relative_to(build)}
+    ours = {os.path.relpath(path, build): path for path in headers()}
     return [ours[name] for name in sorted(units, key=lambda name: -units[name]) if name in ours][:number]
 
 

@@ -5,8 +5,9 @@ Processes run in parallel, one per core, the slowest first; tests marked `alone`
 Counts come from each runner's report file; a runner that leaves none (a crash, a time-out) counts as one failure.
 --changed runs the tests that the changes reach (tools/changed.py). --all adds the programs that check_sanitizers.py
 builds, tools/sweep.py (entries that pass count as passed, those with a reviewed reason as skipped, all others as
-failed), tools/rules.py, all of depth 1, a minute of build/bin/attack, two minutes of tools/fuzz for each target, tools/prices.py, and tools/libraries (a library that works in part,
-with its reason, counts as skipped). tools/check runs this file after set-up.
+failed), tools/rules.py, all of depth 1, a minute of build/bin/attack, two minutes of
+tools/fuzz for each target, tools/prices.py, 10,000 runs over a wire that loses messages, and tools/libraries (a library
+that works in part, with its reason, counts as skipped). tools/check runs this file after set-up.
 """
 
 import argparse
@@ -40,7 +41,7 @@ NO_TESTS = 5  # pytest's exit status where no test has the marks
 SWEEP_LIMIT_S = 6 * 3600  # the next run goes on from there
 LIBRARIES_LIMIT_S = 2 * 3600
 PLAIN = ["lit", "gtest", "pytest", "lint"]
-WHOLE = ["rules", "attack", "fuzz", "prices", "sweep", "libraries"]  # with --all
+WHOLE = ["rules", "attack", "fuzz", "prices", "losses", "sweep", "libraries"]  # with --all
 
 
 def sanitized(sanitizer, folder):
@@ -184,6 +185,10 @@ def all_runs(arguments, folder):
         report = folder / "prices.json"
         command = [BIN / "python", "tools/prices.py", f"--counts={report}"]
         yield lambda report=report, command=command: [run("prices", command, report, parse_counts)]
+    if "losses" in wanted:
+        report = folder / "losses.json"
+        command = [BIN / "python", "test/python/lossy_support.py", f"--counts={report}"]
+        yield lambda report=report, command=command: [run("losses", command, report, parse_counts)]
     if "sweep" in wanted:
         report = folder / "sweep.json"
         command = [BIN / "python", "tools/sweep.py", "--whole", "--current", f"--counts={report}"]
@@ -207,7 +212,8 @@ def arguments_of(words=None):
     speed.add_argument(
         "--all",
         action="store_true",
-        help="add the whole sweep, all rules of the row analysis, attacks, fuzzers, prices, libraries, and sanitizers",
+        help="add the whole sweep, all rules of the row analysis, attacks, fuzzers, prices, lost messages, libraries, and "
+        "sanitizers",
     )
     choices = [*PLAIN, *WHOLE] + list(check_sanitizers.SANITIZERS)
     parser.add_argument("--only", action="append", choices=choices, help="only these runners")
