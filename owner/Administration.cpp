@@ -227,6 +227,7 @@ llvm::Error serveUntilSignal(Owner &owner, const ServeSettings &settings, const 
   int signal = 0;
   sigwait(&signals, &signal);
   notifyServiceManager("STOPPING=1");
+  (*status)->drain();
   // A single call of a library cannot be stopped. What is committed is on disk.
   constexpr double kCallSeconds = 30;
   alarm(static_cast<unsigned>(std::ceil(settings.drainSeconds + kCallSeconds)));

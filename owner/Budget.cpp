@@ -5,8 +5,13 @@
 #include "owner/RequestError.h"
 #include "runtime/Library.h"
 
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringExtras.h"
+
 #include <algorithm>
 #include <chrono>
+#include <filesystem>
+#include <fstream>
 #include <unistd.h>
 
 namespace sojourn::owner {
@@ -28,15 +33,49 @@ void ThreadBudget::leave() {
 ThreadBudget::Lease::Lease(ThreadBudget &budget) : threads(budget.enter()), budget(budget) {}
 ThreadBudget::Lease::~Lease() { budget.leave(); }
 
+/// The limit in a control group's file; SIZE_MAX where there is none.
+static size_t limitIn(const std::filesystem::path &file) {
+  size_t bytes = 0;
+  return std::ifstream(file) >> bytes && bytes > 0 ? bytes : SIZE_MAX; // "max" is no number
+}
+
+/// The least limit of this process's control groups and of those around them (cgroups(7)).
+static size_t groupBytes() {
+  size_t least = SIZE_MAX;
+  std::ifstream groups("/proc/self/cgroup");
+  for (std::string line; std::getline(groups, line);) {
+    const auto [number, rest] = llvm::StringRef(line).split(':');
+    const auto [controllers, path] = rest.split(':');
+    const bool isMemory = llvm::is_contained(llvm::split(controllers, ','), "memory");
+    if (!isMemory && !controllers.empty()) {
+      continue;
+    }
+    const char *root = isMemory ? "/sys/fs/cgroup/memory" : "/sys/fs/cgroup";
+    const char *file = isMemory ? "memory.limit_in_bytes" : "memory.max";
+    for (std::filesystem::path at = path.str(); !at.empty(); at = at.parent_path()) {
+      least = std::min(least, limitIn(root + at.string() + "/" + file));
+      if (at == at.parent_path()) {
+        break;
+      }
+    }
+  }
+  return least;
+}
+
 size_t machineBytes() {
-  long pages = sysconf(_SC_PHYS_PAGES), size = sysconf(_SC_PAGESIZE);
-  return pages > 0 && size > 0 ? static_cast<size_t>(pages) * static_cast<size_t>(size) : SIZE_MAX;
+  static const size_t bytes = [] {
+    const long pages = sysconf(_SC_PHYS_PAGES), size = sysconf(_SC_PAGESIZE);
+    const size_t all = pages > 0 && size > 0 ? static_cast<size_t>(pages) * static_cast<size_t>(size) : SIZE_MAX;
+    return std::min(all, groupBytes());
+  }();
+  return bytes;
 }
 
 MemoryBudget::MemoryBudget(size_t limit, int64_t waitMs)
-    : limit(limit ? limit : machineBytes() / 4 * 3), waitMs(waitMs), leased(this->limit) {}
+    : limit(limit ? limit : machineBytes() / 4 * 3), reserve(std::min(this->limit / 16, size_t{256} << 20)),
+      waitMs(waitMs), leased(this->limit), leasedSmall(reserve) {}
 
-/// Whether it fits, and none that came before waits for the memory of all.
+/// Whether it fits, and none that came before and goes before waits for the memory of all.
 bool MemoryBudget::isNext(const Waiter &waiter) const {
   auto hasShare = [&](const Waiter &each) {
     return leased.used(each.account) + each.bytes <= leased.share(each.account);
@@ -45,7 +84,7 @@ bool MemoryBudget::isNext(const Waiter &waiter) const {
     if (before == &waiter) {
       return hasShare(waiter) && waiter.bytes <= leased.left();
     }
-    if (hasShare(*before)) {
+    if (hasShare(*before) && (!before->account.empty() || waiter.account.empty())) {
       return false;
     }
   }
@@ -66,11 +105,16 @@ llvm::Expected<MemoryBudget::Lease> MemoryBudget::lease(const std::string &accou
   const Waiter waiter{account, bytes};
   std::string kept = account;
   std::unique_lock lock(mutex);
+  auto fitsReserve = [&] {
+    return bytes <= reserve / 16 && bytes <= leasedSmall.left() &&
+           leasedSmall.used(account) + bytes <= leasedSmall.share(account);
+  };
   const auto at = waiting.insert(waiting.end(), &waiter);
-  bool fits = isNext(waiter);
+  bool isSmall = fitsReserve(), fits = isSmall || isNext(waiter);
   while (!fits && !stop && std::chrono::steady_clock::now() < end) {
     freed.wait_until(lock, std::min(end, std::chrono::steady_clock::now() + kLook));
-    fits = isNext(waiter);
+    isSmall = fitsReserve();
+    fits = isSmall || isNext(waiter);
   }
   waiting.erase(at);
   freed.notify_all(); // the next may fit
@@ -79,18 +123,24 @@ llvm::Expected<MemoryBudget::Lease> MemoryBudget::lease(const std::string &accou
   }
   if (!fits) {
     return requestError(wire::ErrorCode_Limit, "the program needs " + Twine(bytes) +
-                                                   " bytes for intermediate values; running programs hold " +
-                                                   Twine(leased.used()) + " of " + Twine(limit) +
-                                                   " and did not end within " + Twine(waitMs) + " ms; try again later");
+                                                   " bytes for intermediate values; the owner has no memory left for "
+                                                   "it beside the programs that run, and none ended within " +
+                                                   Twine(waitMs) + " ms; try again later");
   }
-  leased.add(account, bytes);
-  return Lease(*this, std::move(kept), bytes);
+  Shares &from = isSmall ? leasedSmall : leased;
+  from.add(account, bytes);
+  return Lease(*this, from, std::move(kept), bytes);
+}
+
+size_t MemoryBudget::waiters() {
+  std::lock_guard lock(mutex);
+  return waiting.size();
 }
 
 MemoryBudget::Lease::~Lease() {
   if (bytes > 0) {
     std::lock_guard lock(budget.mutex);
-    budget.leased.remove(account, bytes);
+    shares.remove(account, bytes);
     budget.freed.notify_all();
   }
 }

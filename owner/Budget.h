@@ -18,7 +18,7 @@
 
 namespace sojourn::owner {
 
-/// Memory of the machine, in bytes.
+/// Memory that this process may use, in bytes: the machine's, or less where a control group limits it.
 size_t machineBytes();
 
 /// Deals the machine's threads out to runs: all of them to a run that is alone, a fair share (at
@@ -53,7 +53,9 @@ private:
 };
 
 /// Bounds the bytes that running programs hold for intermediate values, of all accounts and of each (Shares.h). A run
-/// that does not fit beside the others waits for them, in turn, but not for ever.
+/// that does not fit beside the others waits for them, in turn, but not for ever. Clients with an identity wait for
+/// none without. Small runs have a reserve beside the limit, so that they wait for no large one: a sixteenth of it and
+/// at most 256 MiB, for runs that need a sixteenth of the reserve at most.
 class MemoryBudget {
 public:
   /// `limit` in bytes; 0: three quarters of the machine's memory.
@@ -63,15 +65,17 @@ public:
   class Lease {
   public:
     Lease(Lease &&other) noexcept
-        : budget(other.budget), account(std::move(other.account)), bytes(std::exchange(other.bytes, 0)) {}
+        : budget(other.budget), shares(other.shares), account(std::move(other.account)),
+          bytes(std::exchange(other.bytes, 0)) {}
     Lease &operator=(Lease &&) = delete;
     ~Lease();
 
   private:
     friend class MemoryBudget;
-    Lease(MemoryBudget &budget, std::string account, size_t bytes)
-        : budget(budget), account(std::move(account)), bytes(bytes) {}
+    Lease(MemoryBudget &budget, Shares &shares, std::string account, size_t bytes)
+        : budget(budget), shares(shares), account(std::move(account)), bytes(bytes) {}
     MemoryBudget &budget;
+    Shares &shares; ///< of the budget: those that the bytes are of
     std::string account;
     size_t bytes;
   };
@@ -80,6 +84,8 @@ public:
   /// the flag is set.
   llvm::Expected<Lease> lease(const std::string &account, size_t bytes, const runtime::StopFlag &stop);
 
+  size_t waiters();
+
 private:
   struct Waiter {
     const std::string &account;
@@ -87,11 +93,11 @@ private:
   };
   bool isNext(const Waiter &waiter) const;
 
-  const size_t limit;
+  const size_t limit, reserve;
   const int64_t waitMs;
   std::mutex mutex;
   std::condition_variable freed;
-  Shares leased;
+  Shares leased, leasedSmall;
   std::list<const Waiter *> waiting; ///< in the order of their coming
 };
 

@@ -3,6 +3,7 @@
 #ifndef SOJOURN_OWNER_ENVIRONMENT_H
 #define SOJOURN_OWNER_ENVIRONMENT_H
 
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -12,7 +13,17 @@
 namespace sojourn::owner {
 
 /// What a step is about to do outside of every lock.
-enum class Phase { planning, running };
+enum class Phase { planning, proving, running };
+
+/// A line of the log. What is known of a request or a session stands beside the text, for a log that machines read;
+/// empty where it is not known.
+struct LogLine {
+  template <class Text>
+  requires std::convertible_to<const Text &, std::string_view> LogLine(const Text &text) : text(text) {}
+  operator std::string_view() const { return text; }
+
+  std::string_view text, event, client, request, tables, code;
+};
 
 /// The owner calls all but `entering` and the clocks one at a time.
 struct Environment {
@@ -25,7 +36,7 @@ struct Environment {
   /// Folder of the catalogue and of the tables; empty keeps both in memory.
   std::string storeDirectory;
   /// Told of sessions, new programs and refusals; never of a value. May be empty.
-  std::function<void(std::string_view)> log;
+  std::function<void(const LogLine &)> log;
   /// Told of each phase of each step, on the thread that enters it; a test can hold a step here.
   /// May be empty.
   std::function<void(Phase)> entering;

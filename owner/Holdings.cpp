@@ -3,6 +3,7 @@
 
 #include "owner/Budget.h"
 #include "owner/RequestError.h"
+#include "runtime/Buffer.h"
 
 namespace sojourn::owner {
 
@@ -10,11 +11,22 @@ using llvm::Twine;
 
 Holdings::Holdings(size_t most) : Shares(most ? most : machineBytes() / 2) {}
 
+size_t heldBytes(size_t bytes) {
+  constexpr size_t kEntry = 224; // a node of the session's map, and the control block
+  if (bytes > SIZE_MAX / 4) {    // more than any share
+    return bytes;
+  }
+  return runtime::BufferPool::chunkBytes(bytes) + kEntry;
+}
+
 static llvm::Error noRoom(const Twine &what) {
   return requestError(wire::ErrorCode_Limit, what + ": the owner has no room left for values; try again later");
 }
 
 llvm::Error Holdings::check(const std::string &account, size_t bytes, size_t freed, const Twine &what) const {
+  if (bytes == 0) { // whatever it keeps, it may run steps that keep nothing more
+    return llvm::Error::success();
+  }
   const size_t own = used(account) - freed;
   const char *whose = account.empty() ? "clients without an identity keep at this owner" : "you keep at this owner";
   if (own > share(account) || bytes > share(account) - own) {

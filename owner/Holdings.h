@@ -13,16 +13,21 @@
 
 namespace sojourn::owner {
 
+/// What one value, or one upload, of so many bytes takes: its buffer with what belongs to it, and its entry.
+size_t heldBytes(size_t bytes);
+/// Of a program that a session may refer to by its hash.
+inline constexpr size_t kProgramBytes = 192;
+
 /// Errors tell a client of its own use alone.
 class Holdings : public Shares {
 public:
   /// In bytes; `most` 0: half of the machine's memory.
   explicit Holdings(size_t most);
 
-  /// An error of code Limit unless `bytes` more fit once `freed` of the account's bytes are gone. `what` begins its
-  /// text: "an upload of 12 bytes does not fit".
+  /// For what goes when its request has been answered. An error of code Limit unless `bytes` more fit once `freed` of
+  /// the account's bytes are gone. `what` begins its text: "an upload of 12 bytes does not fit".
   llvm::Error check(const std::string &account, size_t bytes, size_t freed, const llvm::Twine &what) const;
-  /// The same for values that are kept. If the account's amount grows, it must also stay within its claim.
+  /// The same for values and uploads that are kept. If the account's amount grows, it must also stay within its claim.
   llvm::Error checkKept(const std::string &account, size_t bytes, size_t freed, const llvm::Twine &what) const;
 };
 

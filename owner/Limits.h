@@ -52,6 +52,8 @@ struct Limits {
   size_t requestBytes = kRequestBytes;
   size_t replyBytes = kReplyBytes;
   size_t sessions = 1'024;
+  /// Of all clients without an identity together.
+  size_t anonymousSessions = 256;
   /// Sessions that clients without an identity, all together, may open in a minute.
   size_t anonymousSessionsPerMinute = 600;
   /// Idle time after which a session ends and its handles are dropped.

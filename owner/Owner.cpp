@@ -108,11 +108,11 @@ llvm::Expected<sojourn::wire::Message> OwnerState::release(const wire::Release &
     return session.takeError();
   }
   std::vector<uint64_t> handles = sojourn::wire::numbersOf(request.handles());
-  std::lock_guard lock(mutex);
-  if (llvm::Error error = sessions.release(**session->get(), handles)) {
-    return error;
-  }
-  return doneReply({});
+  auto gone = [&] { // freed without the mutex
+    std::lock_guard lock(mutex);
+    return sessions.release(**session->get(), handles);
+  }();
+  return gone ? llvm::Expected<sojourn::wire::Message>(doneReply({})) : gone.takeError();
 }
 
 /// Waits for no turn: it is about who has it.
@@ -138,16 +138,19 @@ llvm::Expected<sojourn::wire::Message> OwnerState::watch(const wire::Watch &requ
 
 /// Waits for a step that runs; what it keeps goes with the session.
 llvm::Expected<sojourn::wire::Message> OwnerState::bye(const wire::Bye &request) {
-  auto session = SessionTurn::take(mutex, sessions, request.session());
-  if (!session) {
-    RequestError error = takeRequestError(session.takeError());
-    if (error.code == wire::ErrorCode_Session) {
-      return doneReply({}); // ended already
+  {
+    auto session = SessionTurn::take(mutex, sessions, request.session());
+    if (!session) {
+      RequestError error = takeRequestError(session.takeError());
+      if (error.code == wire::ErrorCode_Session) {
+        return doneReply({}); // ended already
+      }
+      return llvm::make_error<RequestError>(std::move(error));
     }
-    return llvm::make_error<RequestError>(std::move(error));
+    std::lock_guard lock(mutex);
+    sessions.end(request.session());
   }
-  std::lock_guard lock(mutex);
-  sessions.end(request.session());
+  tidy(); // what the session held, budget of runs among it, is back when the client hears of it
   return doneReply({});
 }
 
@@ -174,7 +177,15 @@ void OwnerState::refused(const RefusedRequest &request, const RequestError &erro
   const Session *session = request.session ? sessions.look(request.session) : nullptr;
   const std::string text = refusalText(request, session ? session->client : "", error);
   for (const std::string &line : refusals.add(session ? session->account : "", text, environment.elapsedMs())) {
-    environment.log(line);
+    LogLine told = line;
+    if (line == text) { // else it is a count
+      told.event = "refused";
+      told.client = session ? std::string_view(session->client) : std::string_view(request.said);
+      told.request = request.kind;
+      told.tables = request.tables;
+      told.code = wire::EnumNameErrorCode(error.code);
+    }
+    environment.log(told);
   }
 }
 
@@ -218,6 +229,9 @@ llvm::Expected<sojourn::wire::Message> OwnerState::serve(const wire::Request &re
                                                          Peer peer, uint64_t connection, std::string_view certificate) {
   if (llvm::Error error = checkOpen()) {
     return error;
+  }
+  if (connection == 0) { // nobody else does
+    tidy();
   }
   if (const uint64_t session = sessionOf(request)) {
     // A step is checked when it has its turn, and any session may end.

@@ -66,9 +66,12 @@ public:
   sojourn::wire::Message answer(std::string_view request, Peer peer = Peer::owner, uint64_t connection = 0,
                                 std::string_view certificate = {}) noexcept;
   void disconnected(uint64_t connection) noexcept;
-  /// Whether the last request of a session came over the connection; and all connections of which that is true, sorted.
+  /// Whether the last request of a session came over the connection; and all connections of which that is true, sorted,
+  /// or those of sessions without an identity.
   bool hasSession(uint64_t connection) const noexcept;
-  std::vector<uint64_t> connections() const;
+  std::vector<uint64_t> connections(bool isAnonymous = false) const;
+  /// Ends sessions whose time is over, and frees what they held. A server calls it several times a second.
+  void tidy() noexcept;
   /// Room for a message of a session that is about to arrive, which counts as its values do until the result goes. Null
   /// where it does not fit or there is no such session: `refusal` is the reply.
   std::shared_ptr<const void> room(uint64_t session, size_t bytes, sojourn::wire::Message &refusal) noexcept;

@@ -96,7 +96,12 @@ llvm::Expected<sojourn::wire::Message> OwnerState::begin(const std::string &name
     const std::string told = "session opened for " + (account.empty() ? "a client without an identity" : account) +
                              ", which calls itself '" + printableName(said) + "'";
     std::lock_guard lock(mutex);
-    for (const std::string &line : opened.add(account, told, environment.elapsedMs())) {
+    for (const std::string &text : opened.add(account, told, environment.elapsedMs())) {
+      LogLine line = text;
+      if (text == told) { // else it is a count
+        line.event = "session opened";
+        line.client = name;
+      }
       environment.log(line);
     }
   }

@@ -22,9 +22,22 @@ bool Owner::hasSession(uint64_t connection) const noexcept {
   return state->sessions.isConnected(connection);
 }
 
-std::vector<uint64_t> Owner::connections() const {
+std::vector<uint64_t> Owner::connections(bool isAnonymous) const {
   std::lock_guard lock(state->mutex);
-  return state->sessions.connections();
+  return state->sessions.connections(isAnonymous);
+}
+
+void Owner::tidy() noexcept {
+  try {
+    state->tidy();
+  } catch (...) { // the next time
+  }
+}
+
+void OwnerState::tidy() {
+  std::vector<std::shared_ptr<Session>> gone;
+  std::lock_guard lock(mutex);
+  gone = sessions.tidy();
 }
 
 std::shared_ptr<const void> Owner::room(uint64_t session, size_t bytes, sojourn::wire::Message &refusal) noexcept {

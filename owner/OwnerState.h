@@ -54,6 +54,7 @@ public:
   llvm::Expected<sojourn::wire::Message> serve(const wire::Request &request, std::string_view bytes, Peer peer,
                                                uint64_t connection, std::string_view certificate);
   llvm::Expected<std::shared_ptr<const void>> room(uint64_t session, size_t bytes);
+  void tidy();
   /// Tells the log.
   void refused(const RefusedRequest &request, const RequestError &error);
   llvm::Expected<sojourn::wire::Message> hello(const wire::Hello &request, Peer peer, uint64_t connection,

@@ -3,6 +3,7 @@
 #include "owner/PlanCache.h"
 
 #include "dialect/CoreForm.h"
+#include "owner/Holdings.h"
 #include "owner/Limits.h"
 #include "owner/RequestError.h"
 #include "owner/Text.h"
@@ -67,7 +68,7 @@ llvm::Error checkSignature(Plan &plan) {
     const runtime::ResultSpec &spec = results[index];
     if (spec.kind == StepResult::Keep) {
       ++plan.keeps;
-      plan.keepBytes += spec.type.bytes();
+      plan.keepBytes += heldBytes(spec.type.bytes());
     } else if (spec.kind == StepResult::Publish) {
       ++plan.publishes;
       plan.publishBytes += spec.type.bytes();

@@ -43,8 +43,10 @@ llvm::Error ProgramLog::refresh() {
   return llvm::Error::success();
 }
 
-/// A part of a full room goes to an archive; returns how many programs.
-llvm::Expected<size_t> ProgramLog::moveOldest(const std::string &account) {
+/// A part of a full room goes to an archive; returns how many programs. Others wait meanwhile, so the part is small: of
+/// twice the bytes of `more`, where these are many.
+llvm::Expected<size_t> ProgramLog::moveOldest(const std::string &account, const Catalogue::LogSize &more) {
+  constexpr size_t kPrograms = 64, kBytes = size_t{4} << 20;
   const std::string folder = archiveFolder(environment);
   if (folder.empty()) {
     return 0;
@@ -54,7 +56,9 @@ llvm::Expected<size_t> ProgramLog::moveOldest(const std::string &account) {
     return path.takeError();
   }
   const Catalogue::LogSize all = room(account);
-  auto moved = catalogue.archive(*path, &account, {std::max<size_t>(all.programs / 8, 1), all.bytes / 8 + 1});
+  auto moved = catalogue.archive(*path, &account,
+                                 {std::max<size_t>(std::min(all.programs / 8, kPrograms), 1),
+                                  std::max(std::min(all.bytes / 8 + 1, kBytes), 2 * more.bytes)});
   if (moved && environment.log) {
     environment.log((Twine(*moved) + " programs of " + account + " went to the archive '" + *path + "'").str());
   }
@@ -84,7 +88,18 @@ llvm::Expected<bool> ProgramLog::makeRoom(const std::string &account, const Cata
                                               std::min(all.bytes - more.bytes, all.bytes - all.bytes / 8)});
     return error ? llvm::Expected<bool>(std::move(error)) : true;
   }
-  auto moved = moveOldest(account);
+  constexpr int kParts = 8;
+  auto moved = moveOldest(account, more);
+  for (int part = 1; part < kParts && moved && *moved > 0; ++part) {
+    used = catalogue.logSize(account);
+    if (!used) {
+      return used.takeError();
+    }
+    if (used->programs + more.programs <= all.programs && used->bytes + more.bytes <= all.bytes) {
+      break;
+    }
+    moved = moveOldest(account, more);
+  }
   if (moved && *moved > 0) {
     return true;
   }

@@ -49,7 +49,7 @@ private:
   llvm::Error refresh();
   llvm::Error enter(const ProgramRecord &record, const runtime::ProgramHash &digest);
   llvm::Expected<bool> makeRoom(const std::string &account, const Catalogue::LogSize &more);
-  llvm::Expected<size_t> moveOldest(const std::string &account);
+  llvm::Expected<size_t> moveOldest(const std::string &account, const Catalogue::LogSize &more);
 
   Catalogue &catalogue;
   const Environment &environment;

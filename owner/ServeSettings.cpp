@@ -37,9 +37,11 @@ const NumberSetting kNumbers[] = {
      }},
     {"steps", "operations", "--max-operations",
      "limit on elements computed or moved by one step; larger programs are refused unbuilt; 0: what the processors do "
-     "at "
-     "best before the deadline",
-     0, kOperationsMost, true, [](const ServeSettings &s) { return s.operations.value_or(0); },
+     "at best before the deadline",
+     0, kOperationsMost, true,
+     [](const ServeSettings &s) {
+       return s.isSettled ? static_cast<double>(s.limits.price.operations) : s.operations.value_or(0);
+     },
      [](ServeSettings &s, double value) { s.operations = value > 0 ? std::optional(value) : std::nullopt; }},
     {"steps", "call_seconds", "",
      "limit on one call of the kernel library, as the factors of one large matrix, by estimate: a step cannot be ended "
@@ -49,8 +51,9 @@ const NumberSetting kNumbers[] = {
     {"steps", "arena_bytes", "--max-arena", "limit on intermediate values of one step, in bytes", 1, kBytesMost, true,
      [](const ServeSettings &s) { return static_cast<double>(s.limits.price.arenaBytes); },
      [](ServeSettings &s, double value) { s.limits.price.arenaBytes = whole<uint64_t>(value); }},
-    {"steps", "all_arena_bytes", "", "the same of all running steps; 0: three quarters of the machine's memory", 0,
-     kBytesMost, true, [](const ServeSettings &s) { return static_cast<double>(s.limits.runningArenaBytes); },
+    {"steps", "all_arena_bytes", "",
+     "the same of all running steps; 0: three eighths of the memory that this process may use", 0, kBytesMost, true,
+     [](const ServeSettings &s) { return static_cast<double>(s.limits.runningArenaBytes); },
      [](ServeSettings &s, double value) { s.limits.runningArenaBytes = whole<size_t>(value); }},
     {"steps", "threads", "", "threads that running steps share; 0: as many as there are processors", 0, 1024, true,
      [](const ServeSettings &s) { return static_cast<double>(s.limits.threads); },
@@ -63,9 +66,12 @@ const NumberSetting kNumbers[] = {
     {"requests", "per_session", "", "requests of one session that run or wait at once", 1, 64, true,
      [](const ServeSettings &s) { return static_cast<double>(s.limits.requestsPerSession); },
      [](ServeSettings &s, double value) { s.limits.requestsPerSession = whole<size_t>(value); }},
-    {"sessions", "per_client", "", "sessions of one client, and of all clients without an identity together", 1, 65536,
-     true, [](const ServeSettings &s) { return static_cast<double>(s.limits.sessions); },
+    {"sessions", "per_client", "", "sessions of one client", 1, 65536, true,
+     [](const ServeSettings &s) { return static_cast<double>(s.limits.sessions); },
      [](ServeSettings &s, double value) { s.limits.sessions = whole<size_t>(value); }},
+    {"sessions", "anonymous", "", "sessions of all clients without an identity together", 1, 65536, true,
+     [](const ServeSettings &s) { return static_cast<double>(s.limits.anonymousSessions); },
+     [](ServeSettings &s, double value) { s.limits.anonymousSessions = whole<size_t>(value); }},
     {"sessions", "anonymous_per_minute", "",
      "sessions that all clients without an identity together may open in a minute", 1, 1'000'000, true,
      [](const ServeSettings &s) { return static_cast<double>(s.limits.anonymousSessionsPerMinute); },
@@ -79,8 +85,7 @@ const NumberSetting kNumbers[] = {
      [](ServeSettings &s, double value) { s.limits.leaseMs = whole<int64_t>(1000 * value); }},
     {"values", "bytes", "--max-values",
      "limit on the values that all clients keep, in bytes, of which clients without an identity have an eighth "
-     "together "
-     "and any other client half; 0: half of the machine's memory",
+     "together and any other client half; 0: three eighths of the memory that this process may use",
      0, kBytesMost, true, [](const ServeSettings &s) { return static_cast<double>(s.limits.handleBytes); },
      [](ServeSettings &s, double value) { s.limits.handleBytes = whole<size_t>(value); }},
     {"values", "per_session", "", "values of one session", 1, 1 << 24, true,
@@ -219,14 +224,22 @@ private:
 ServeSettings::ServeSettings() {
   limits.stepMs = whole<int64_t>(1000 * kStepSeconds);
   limits.price.callSeconds = 1;
+  limits.cachedPlanBytes = std::min(limits.cachedPlanBytes, machineBytes() / 16);
+  limits.rememberedBytes = std::min(limits.rememberedBytes, machineBytes() / 64);
 }
 
 void ServeSettings::settle() {
-  const double threads = std::max(1u, limits.threads ? limits.threads : std::thread::hardware_concurrency());
+  // With plans and replies a little more than four fifths of the memory.
+  const size_t part = machineBytes() / 8 * 3;
+  limits.handleBytes = limits.handleBytes ? limits.handleBytes : part;
+  limits.runningArenaBytes = limits.runningArenaBytes ? limits.runningArenaBytes : part;
+  limits.threads = limits.threads ? limits.threads : ThreadBudget(0).most();
+  const double threads = limits.threads;
   const double seconds = static_cast<double>(limits.stepMs) / 1000;
   const double most = seconds > 0 ? std::min(kOperationsMost, std::max(1.0, kOperationsPerSecond * seconds * threads))
                                   : static_cast<double>(PriceLimits().operations);
   limits.price.operations = whole<uint64_t>(operations.value_or(most));
+  isSettled = true;
 }
 
 llvm::ArrayRef<NumberSetting> numberSettings() { return kNumbers; }
@@ -260,6 +273,11 @@ llvm::Error checkSettings(const ServeSettings &settings) {
   if (!settings.metrics.empty() && (host.empty() || port.getAsInteger(10, number) || number == 0 || number > 65535)) {
     return failure("the address of the metrics is '" + printableName(settings.metrics) +
                    "', expected host:port, such as 127.0.0.1:9464");
+  }
+  if (!settings.metrics.empty() && !sojourn::wire::isLoopback(settings.metrics)) {
+    return failure("the address of the metrics is '" + printableName(settings.metrics) +
+                   "', expected one of this machine, such as 127.0.0.1:9464: they are served without encryption and "
+                   "without limits on who asks; put a proxy in front of it for others");
   }
   return llvm::Error::success();
 }

@@ -21,6 +21,7 @@ struct ServeSettings {
   double drainSeconds = 0;          ///< for steps under way, once the server is to end
   std::optional<double> operations; ///< of one step; none: what the processors do within its deadline
   Limits limits;
+  bool isSettled = false;
 
   /// With a deadline, as a server should have.
   ServeSettings();

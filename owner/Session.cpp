@@ -13,6 +13,7 @@
 
 #include <cstring>
 #include <set>
+#include <utility>
 
 namespace sojourn::owner {
 
@@ -20,10 +21,14 @@ using llvm::Twine;
 
 llvm::Expected<uint64_t> Sessions::begin(std::string client, std::string account, uint64_t connection,
                                          std::string key) {
-  expire();
   // Per account: sessions of nobody, which anyone may open, lock out no client with an identity.
-  const size_t open = count(account);
-  if (open >= limits.sessions) {
+  const size_t most = account.empty() ? limits.anonymousSessions : limits.sessions;
+  size_t open = count(account);
+  if (open >= most) {
+    expire();
+    open = count(account);
+  }
+  if (open >= most) {
     return requestError(wire::ErrorCode_Limit,
                         "the owner has " + Twine(open) + " open sessions of " +
                             (account.empty() ? "clients without an identity" : "client '" + account + "'") +
@@ -52,8 +57,11 @@ static llvm::Error unknownSession() {
 }
 
 llvm::Expected<std::shared_ptr<Session>> Sessions::find(uint64_t id) {
-  expire();
   auto found = sessions.find(id);
+  if (found != sessions.end() && isOver(*found->second)) {
+    endOver(found);
+    found = sessions.end();
+  }
   if (found == sessions.end()) {
     return unknownSession();
   }
@@ -80,10 +88,12 @@ std::vector<RunningStep *> Sessions::disconnected(uint64_t connection) {
   return stepsOf(connection);
 }
 
-std::vector<uint64_t> Sessions::connections() const {
+std::vector<uint64_t> Sessions::connections(bool isAnonymous) const {
   std::vector<uint64_t> all;
   for (const auto &[id, session] : sessions) {
-    all.push_back(session->connection);
+    if (!isAnonymous || session->account.empty()) {
+      all.push_back(session->connection);
+    }
   }
   llvm::sort(all);
   return all;
@@ -120,7 +130,21 @@ void Sessions::end(uint64_t id) {
   }
 }
 
-llvm::Error Sessions::release(Session &session, llvm::ArrayRef<uint64_t> handles) {
+size_t heldBytes(const runtime::TensorType &type, const LabelPtr &label) {
+  constexpr size_t kSource = 224; // with its texts
+  const size_t sources = label ? label->sources().size() : 0, sizes = type.rank() > 4 ? 16 * type.rank() : 0;
+  return heldBytes(type.bytes()) + sizes + (sources > 1 ? sources * kSource : 0);
+}
+
+Handle Sessions::takeHandle(Session &session, uint64_t id) {
+  auto found = session.handles.find(id);
+  Handle handle = std::move(found->second);
+  session.handles.erase(found);
+  letGo(session, handle.held);
+  return handle;
+}
+
+llvm::Expected<std::vector<Handle>> Sessions::release(Session &session, llvm::ArrayRef<uint64_t> handles) {
   std::set<uint64_t> distinct;
   for (uint64_t id : handles) {
     if (!session.handles.count(id)) {
@@ -131,12 +155,33 @@ llvm::Error Sessions::release(Session &session, llvm::ArrayRef<uint64_t> handles
       return requestError(wire::ErrorCode_Malformed, "handle " + Twine(id) + " is released twice in one request");
     }
   }
+  std::vector<Handle> gone;
+  gone.reserve(handles.size());
   for (uint64_t id : handles) {
-    auto found = session.handles.find(id);
-    holdings.remove(session.account, found->second.tensor.type.bytes());
-    session.handles.erase(found);
+    gone.push_back(takeHandle(session, id));
   }
-  return llvm::Error::success();
+  return gone;
+}
+
+void Sessions::know(Session &session, const runtime::ProgramHash &hash, const PlanKey &key) {
+  auto &programs = session.programs;
+  if (auto found = programs.find(hash); found != programs.end()) {
+    found->second = key;
+    return;
+  }
+  auto hasRoom = [&] {
+    const std::string &account = session.account;
+    return programs.size() < limits.programsPerSession && kProgramBytes <= holdings.left() &&
+           holdings.used(account) + kProgramBytes <= std::min(holdings.share(account), holdings.claim(account));
+  };
+  if (!hasRoom()) {
+    letGo(session, programs.size() * kProgramBytes);
+    programs.clear();
+  }
+  if (hasRoom()) { // else its bytes come with each step
+    programs.emplace(hash, key);
+    hold(session, kProgramBytes);
+  }
 }
 
 llvm::Expected<PartialUpload *> Sessions::place(Session &session, const wire::Upload &part) {
@@ -154,12 +199,17 @@ llvm::Expected<PartialUpload *> Sessions::place(Session &session, const wire::Up
       return requestError(wire::ErrorCode_Limit, "the session has " + Twine(session.uploads.size()) +
                                                      " uploads under way, its limit; finish the steps that bind them");
     }
+    // Within a sixteenth of all, the uploads of an account may pass its claim: who was there first trains on.
+    const size_t bytes = heldBytes(size), own = uploads.used(session.account), few = uploads.most() / 16;
+    const auto check = bytes <= few && own <= few - bytes ? &Holdings::check : &Holdings::checkKept;
     if (llvm::Error error =
-            holdings.check(session.account, size, 0, "an upload of " + Twine(size) + " bytes does not fit")) {
+            (holdings.*check)(session.account, bytes, 0, "an upload of " + Twine(size) + " bytes does not fit")) {
       return error;
     }
     found = session.uploads.try_emplace(number, PartialUpload{runtime::BufferPool::global().allocate(size)}).first;
-    holdings.add(session.account, size);
+    hold(session, bytes);
+    uploads.add(session.account, bytes);
+    session.uploading += bytes;
   }
   return &found->second;
 }
@@ -182,7 +232,10 @@ llvm::Expected<size_t> receive(PartialUpload &upload, const wire::Upload &part) 
 
 void Sessions::dropUpload(Session &session, uint64_t upload) {
   if (auto found = session.uploads.find(upload); found != session.uploads.end()) {
-    holdings.remove(session.account, found->second.buffer->size());
+    const size_t bytes = heldBytes(found->second.buffer->size());
+    letGo(session, bytes);
+    uploads.remove(session.account, bytes);
+    session.uploading -= bytes;
     session.uploads.erase(found);
   }
 }
@@ -208,55 +261,46 @@ bool Sessions::isOver(const Session &session) const {
   return session.users == 0 && (isIdle || isGone);
 }
 
+void Sessions::endOver(Map::iterator at) {
+  const Session &session = *at->second;
+  if (environment.log) {
+    const std::string text = "session of '" + session.client +
+                             "' ended: " + (session.goneMs ? "its connection is gone" : "its lease ran out");
+    for (const std::string &told : ended.add(session.account, text, environment.elapsedMs())) {
+      LogLine line = told;
+      if (told == text) { // else it is a count
+        line.event = "session ended";
+        line.client = session.client;
+      }
+      environment.log(line);
+    }
+  }
+  drop(at);
+}
+
 void Sessions::expire() {
   for (auto at = sessions.begin(); at != sessions.end();) {
     auto next = std::next(at);
-    if (const Session &session = *at->second; isOver(session)) {
-      if (environment.log) {
-        const std::string text = "session of '" + session.client +
-                                 "' ended: " + (session.goneMs ? "its connection is gone" : "its lease ran out");
-        for (const std::string &line : ended.add(session.account, text, environment.elapsedMs())) {
-          environment.log(line);
-        }
-      }
-      drop(at);
+    if (isOver(*at->second)) {
+      endOver(at);
     }
     at = next;
   }
 }
 
-void Sessions::remember(LastStep &last, sojourn::wire::Message reply) {
-  replyBytes -= last.reply.bytes.size();
-  last.reply = {};
-  if (reply.bytes.size() > std::min(limits.rememberedReplyBytes, limits.rememberedBytes)) {
-    return;
-  }
-  while (replyBytes + reply.bytes.size() > limits.rememberedBytes) {
-    LastStep *oldest = nullptr;
-    for (auto &[id, session] : sessions) {
-      LastStep &other = session->last;
-      if (!other.reply.bytes.empty() && (!oldest || other.age < oldest->age)) {
-        oldest = &other;
-      }
-    }
-    replyBytes -= oldest->reply.bytes.size();
-    oldest->reply = {};
-  }
-  replyBytes += reply.bytes.size();
-  last.reply = std::move(reply);
-  last.age = ++replies;
+std::vector<std::shared_ptr<Session>> Sessions::tidy() {
+  expire();
+  return std::exchange(dropped, {});
 }
 
-void Sessions::drop(Map::iterator session) {
-  for (const auto &[id, handle] : session->second->handles) {
-    holdings.remove(session->second->account, handle.tensor.type.bytes());
-  }
-  for (const auto &[number, upload] : session->second->uploads) {
-    holdings.remove(session->second->account, upload.buffer->size());
-  }
-  replyBytes -= session->second->last.reply.bytes.size();
-  session->second->ended = true;
-  sessions.erase(session);
+void Sessions::drop(Map::iterator at) {
+  dropped.push_back(at->second); // first what may fail
+  Session &session = *at->second;
+  holdings.remove(session.account, session.held);
+  uploads.remove(session.account, session.uploading);
+  replies.forget(session.last, session.account);
+  session.ended = true;
+  sessions.erase(at);
 }
 
 SessionTurn::SessionTurn(std::mutex &mutex, Sessions &sessions, std::shared_ptr<Session> session)

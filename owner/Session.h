@@ -9,6 +9,7 @@
 #include "owner/Label.h"
 #include "owner/Limits.h"
 #include "owner/PlanCache.h"
+#include "owner/RememberedReplies.h"
 #include "owner/RequestError.h"
 #include "runtime/Execute.h"
 #include "runtime/wire/Message.h"
@@ -16,7 +17,6 @@
 
 #include "llvm/Support/Error.h"
 
-#include <array>
 #include <atomic>
 #include <map>
 #include <memory>
@@ -34,26 +34,16 @@ class RunningStep;
 struct Handle {
   runtime::HostTensor tensor;
   LabelPtr label;
+  size_t held = 0; ///< bytes that count for its account
 };
+
+/// What a value takes: buffer, entry, sizes and label. Labels of one table are shared.
+size_t heldBytes(const runtime::TensorType &type, const LabelPtr &label);
 
 /// An upload that arrives in parts, ahead of the step that binds it.
 struct PartialUpload {
   std::shared_ptr<runtime::Buffer> buffer;
   size_t received = 0; ///< from the start
-};
-
-/// Tells two requests apart. Not a secret: who forges one deceives only the own session.
-using RequestHash = std::array<uint64_t, 2>;
-
-/// The last message of a session with a step that committed, should it come again.
-struct LastStep {
-  uint64_t sequence = 0; ///< 0: none yet
-  RequestHash request{};
-  /// Empty: too large to be remembered, or forgotten for younger ones.
-  sojourn::wire::Message reply;
-  uint64_t age = 0;                    ///< grows with each reply remembered anywhere
-  uint32_t steps = 0;                  ///< of the message, committed
-  std::optional<RequestError> failure; ///< of the step after these
 };
 
 /// Written by who has the turn and the owner's mutex, so either is enough for reading; but for
@@ -71,6 +61,7 @@ struct Session {
   /// Training runs by the client's number and the datasets that they read, with their owners.
   std::map<std::pair<uint64_t, std::string>, std::shared_ptr<RunAccount>> runs;
   LastStep last;
+  size_t held = 0, uploading = 0; ///< bytes that count for its account: of everything, of uploads
 
   /// Of the message that runs: steps that have committed, and whether no further one begins. Read and set by requests
   /// that wait for no turn.
@@ -89,7 +80,8 @@ struct Session {
 class Sessions {
 public:
   Sessions(const Environment &environment, const Limits &limits)
-      : holdings(limits.handleBytes), requests(limits.requests), environment(environment), limits(limits) {}
+      : holdings(limits.handleBytes), requests(limits.requests), uploads(holdings.most()),
+        replies(limits.rememberedReplyBytes, limits.rememberedBytes), environment(environment), limits(limits) {}
 
   /// `connection`: over which the request came; 0 where there is none, as within a process.
   llvm::Expected<uint64_t> begin(std::string client, std::string account, uint64_t connection = 0,
@@ -109,9 +101,25 @@ public:
   }
   /// Ends a session; unknown ones are ended already.
   void end(uint64_t id);
-  /// Drops handles; all of them must exist.
-  llvm::Error release(Session &session, llvm::ArrayRef<uint64_t> handles);
+  /// Takes handles out; all of them must exist. Their memory goes with the result, outside of the mutex.
+  llvm::Expected<std::vector<Handle>> release(Session &session, llvm::ArrayRef<uint64_t> handles);
+  Handle takeHandle(Session &session, uint64_t id);
+  /// Notes that the session may refer to a program by its hash. One with too many learns by NeedProgram which to send
+  /// again.
+  void know(Session &session, const runtime::ProgramHash &hash, const PlanKey &key);
+  /// Ends sessions whose time is over. They, and those that ended before, go with the result, outside of the mutex:
+  /// freeing their values takes long.
+  [[nodiscard]] std::vector<std::shared_ptr<Session>> tidy();
 
+  /// Counts bytes for the session's account, and back.
+  void hold(Session &session, size_t bytes) {
+    holdings.add(session.account, bytes);
+    session.held += bytes;
+  }
+  void letGo(Session &session, size_t bytes) {
+    holdings.remove(session.account, bytes);
+    session.held -= bytes;
+  }
   /// Makes room for an upload of which a part arrives; returns it, or null if the part drops it.
   llvm::Expected<PartialUpload *> place(Session &session, const sojourn_wire::Upload &part);
   /// Drops an upload, if there is one of this number.
@@ -124,6 +132,8 @@ public:
   Holdings holdings;
   /// Requests under way, of sessions.
   Shares requests;
+  /// Bytes of uploads, of those of `holdings`.
+  Shares uploads;
   /// Those that end by themselves, in the log.
   AccountLines ended{kSessionLines, kSessionLineMs, "sessions ended", "of"};
 
@@ -133,27 +143,28 @@ public:
   /// A connection has closed. Sessions whose last request came over it end unless another one comes soon. Returns their
   /// steps that run.
   std::vector<RunningStep *> disconnected(uint64_t connection);
-  /// Connections over which the last request of a session came, sorted.
-  std::vector<uint64_t> connections() const;
+  /// Connections over which the last request of a session came, sorted: of all sessions, or of those without an
+  /// identity.
+  std::vector<uint64_t> connections(bool isAnonymous = false) const;
   bool isConnected(uint64_t connection) const;
   /// Steps that run, of sessions whose last request came over a connection.
   std::vector<RunningStep *> stepsOf(uint64_t connection) const;
 
-  /// Notes the reply of a session's last step; the oldest replies of others make room for it.
-  void remember(LastStep &last, sojourn::wire::Message reply);
+  /// Of the last step of each session.
+  RememberedReplies replies;
 
 private:
   friend class SessionTurn;
   using Map = std::unordered_map<uint64_t, std::shared_ptr<Session>>;
   bool isOver(const Session &session) const;
   void expire();
+  void endOver(Map::iterator session);
   void drop(Map::iterator session);
 
   const Environment &environment;
   const Limits &limits;
   Map sessions;
-  size_t replyBytes = 0; ///< of the replies that sessions remember
-  uint64_t replies = 0;
+  std::vector<std::shared_ptr<Session>> dropped; ///< until `tidy`
 };
 
 /// Takes in a part of an upload, in the session's turn; returns how many bytes of it stand.

@@ -8,7 +8,7 @@
 namespace sojourn::owner {
 
 size_t Shares::share(const std::string &account) const {
-  return account == kLocalClient ? most : std::max<size_t>(1, account.empty() ? most / 8 : most / 2);
+  return account == kLocalClient ? all : std::max<size_t>(1, account.empty() ? all / 8 : all / 2);
 }
 
 size_t Shares::claim(const std::string &account) const {
@@ -24,8 +24,8 @@ size_t Shares::used(const std::string &account) const {
 }
 
 void Shares::add(const std::string &account, size_t amount) {
+  byAccount[account] += amount; // first what may fail
   total += amount;
-  byAccount[account] += amount;
 }
 
 void Shares::remove(const std::string &account, size_t amount) {

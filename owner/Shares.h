@@ -22,20 +22,21 @@ namespace sojourn::owner {
 /// mutex.
 class Shares {
 public:
-  explicit Shares(size_t most) : most(most) {}
+  explicit Shares(size_t most) : all(most) {}
 
+  size_t most() const { return all; }
   size_t share(const std::string &account) const;
   /// The amount up to which the account may grow now.
   size_t claim(const std::string &account) const;
   size_t used(const std::string &account) const;
   size_t used() const { return total; } ///< by all
   /// What is left for all accounts together.
-  size_t left() const { return most - (total < most ? total : most); }
+  size_t left() const { return all - (total < all ? total : all); }
   void add(const std::string &account, size_t amount);
   void remove(const std::string &account, size_t amount);
 
 private:
-  const size_t most;
+  const size_t all;
   size_t total = 0;
   std::map<std::string, size_t> byAccount;
 };

@@ -8,6 +8,7 @@
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FormatVariadic.h"
 
+#include <atomic>
 #include <cerrno>
 #include <cstring>
 #include <fcntl.h>
@@ -167,7 +168,7 @@ struct StatusServer::State {
   void answer();
   static void serveMetrics(nng_aio *aio);
   static void serveHealth(nng_aio *aio);
-  static void reply(nng_aio *aio, const char *type, const std::string &text);
+  static void reply(nng_aio *aio, const char *type, const std::string &text, uint16_t status = NNG_HTTP_STATUS_OK);
   static State &of(nng_aio *aio) {
     return *static_cast<State *>(nng_http_handler_get_data(static_cast<nng_http_handler *>(nng_aio_get_input(aio, 1))));
   }
@@ -179,6 +180,7 @@ struct StatusServer::State {
   bool isOpen = false;
   std::thread thread;
   nng_http_server *http = nullptr;
+  std::atomic<bool> isDraining = false;
 };
 
 StatusServer::State::~State() {
@@ -241,9 +243,10 @@ void StatusServer::State::answer() {
   }
 }
 
-void StatusServer::State::reply(nng_aio *aio, const char *type, const std::string &text) {
+void StatusServer::State::reply(nng_aio *aio, const char *type, const std::string &text, uint16_t status) {
   nng_http_res *response = nullptr;
   int result = nng_http_res_alloc(&response);
+  result = result ? result : nng_http_res_set_status(response, status);
   result = result ? result : nng_http_res_copy_data(response, text.data(), text.size());
   result = result ? result : nng_http_res_set_header(response, "Content-Type", type);
   if (result != 0) {
@@ -259,7 +262,10 @@ void StatusServer::State::serveMetrics(nng_aio *aio) {
   reply(aio, "text/plain; version=0.0.4; charset=utf-8", metricsText(of(aio).owner.figures()));
 }
 
-void StatusServer::State::serveHealth(nng_aio *aio) { reply(aio, "text/plain; charset=utf-8", "ok\n"); }
+void StatusServer::State::serveHealth(nng_aio *aio) {
+  const char *type = "text/plain; charset=utf-8";
+  of(aio).isDraining ? reply(aio, type, "ending\n", NNG_HTTP_STATUS_SERVICE_UNAVAILABLE) : reply(aio, type, "ok\n");
+}
 
 llvm::Error StatusServer::State::openHttp() {
   nng_url *url = nullptr;
@@ -282,6 +288,8 @@ llvm::Error StatusServer::State::openHttp() {
 
 StatusServer::StatusServer(std::unique_ptr<State> state) : state(std::move(state)) {}
 StatusServer::~StatusServer() = default;
+
+void StatusServer::drain() { state->isDraining = true; }
 
 llvm::Expected<std::unique_ptr<StatusServer>> StatusServer::start(Owner &owner, const ServeSettings &settings,
                                                                   const std::string &store) {
@@ -336,8 +344,7 @@ llvm::Expected<std::vector<std::string>> askServers(const std::string &store) {
     bool isOver = false;
     if (auto text = askServer(folder.address(name), isOver)) {
       found.push_back(std::move(*text));
-    } else if (isOver) {
-      std::error_code ignored;
+    } else if (std::error_code ignored; isOver && fs::is_socket(fs::symlink_status(entry.path(), ignored))) {
       fs::remove(entry.path(), ignored); // its server was killed
     }
   }

@@ -24,6 +24,8 @@ public:
   static llvm::Expected<std::unique_ptr<StatusServer>> start(Owner &owner, const ServeSettings &settings,
                                                              const std::string &store);
   ~StatusServer();
+  /// /health answers 503 from now on: the server takes no further connections.
+  void drain();
   StatusServer(const StatusServer &) = delete;
   StatusServer &operator=(const StatusServer &) = delete;
 

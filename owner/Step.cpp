@@ -181,11 +181,7 @@ llvm::Error Step::makePlan() {
   if (fresh) {
     gone = context.plans.insert(key, plan, (*session)->account);
   }
-  auto &programs = (*session)->programs;
-  if (!programs.count(hash) && programs.size() >= context.limits.programsPerSession) {
-    programs.clear(); // the client learns by NeedProgram what to send again
-  }
-  programs[hash] = key;
+  context.sessions.know(**session, hash, key);
   return llvm::Error::success();
 }
 
@@ -216,7 +212,7 @@ llvm::Error Step::runOne(const StepPart &part, DoneReply &reply) {
   StepRun step(context, request, part, hash, **session, plan);
   llvm::Error error = step.run(reply, [&] {
     Session &target = **session;
-    context.sessions.remember(target.last, {});
+    context.sessions.replies.forget(target.last, target.account);
     target.last.sequence = request.sequence();
     target.last.request = requestHash;
     target.last.steps = reply.steps();
@@ -313,7 +309,9 @@ llvm::Expected<StepReply> Step::runAll() {
     }
     std::lock_guard lock(context.mutex);
     (*session)->last.failure = failure;
-    context.sessions.remember((*session)->last, told.bytes);
+    if (!(*session)->ended) {
+      context.sessions.replies.remember((*session)->last, (*session)->account, told.bytes);
+    }
   } catch (const std::bad_alloc &) { // without a reply the client asks again
   }
   if (*held) { // not of what the session remembers, which has bounds of its own

@@ -22,7 +22,7 @@ StepRun::~StepRun() {
     session.handles.erase(id);
   }
   if (reserved > 0) {
-    context.sessions.holdings.remove(session.account, reserved);
+    context.sessions.letGo(session, reserved);
   }
 }
 
@@ -36,8 +36,8 @@ llvm::Error StepRun::book() {
   if (llvm::Error error = context.log.add(hash, session.client, *plan, privacy ? privacy->logText() : "")) {
     return error;
   }
-  reserved = plan->keepBytes;
-  context.sessions.holdings.add(session.account, reserved);
+  context.sessions.hold(session, keepBytes);
+  reserved = keepBytes;
   return llvm::Error::success();
 }
 
@@ -55,7 +55,7 @@ llvm::Error StepRun::checkResults() {
   // What was sent ahead is counted already, and gone when the step has committed.
   size_t freed = 0;
   for (uint64_t number : bound->sentAhead) {
-    freed += session.uploads.at(number).buffer->size();
+    freed += heldBytes(session.uploads.at(number).buffer->size());
   }
   if (handles.size() + plan->keeps > limits.handlesPerSession) {
     return requestError(wire::ErrorCode_Limit, "the step would keep " + Twine(plan->keeps) + " more values beside " +
@@ -63,8 +63,14 @@ llvm::Error StepRun::checkResults() {
                                                    Twine(limits.handlesPerSession) +
                                                    " handles per session: delete tensors that are no longer needed");
   }
-  if (llvm::Error error = context.sessions.holdings.checkKept(session.account, plan->keepBytes, freed,
-                                                              "the " + Twine(plan->keepBytes) +
+  auto kinds = plan->executable->results();
+  for (size_t index = 0; index < kinds.size(); ++index) {
+    if (kinds[index].kind == StepResult::Keep) {
+      keepBytes += heldBytes(kinds[index].type, resultLabels[index]);
+    }
+  }
+  if (llvm::Error error = context.sessions.holdings.checkKept(session.account, keepBytes, freed,
+                                                              "the " + Twine(keepBytes) +
                                                                   " bytes that the step would keep do not fit")) {
     return error;
   }
@@ -151,6 +157,7 @@ llvm::Error StepRun::checkReleases() {
     }
     releases.push_back(id);
   }
+  gone.reserve(releases.size()); // the commit allocates nothing
   return llvm::Error::success();
 }
 
@@ -194,7 +201,8 @@ void StepRun::keep(llvm::ArrayRef<HostTensor> values) {
   for (size_t index = 0; index < results.size(); ++index) {
     if (results[index].kind == StepResult::Keep) {
       uint64_t id = part.results->Get(static_cast<flatbuffers::uoffset_t>(kept.size()));
-      session.handles.try_emplace(id, Handle{values[index], resultLabels[index]});
+      session.handles.try_emplace(
+          id, Handle{values[index], resultLabels[index], heldBytes(results[index].type, resultLabels[index])});
       kept.push_back(id);
     }
   }
@@ -217,9 +225,7 @@ void StepRun::commit(std::vector<HostTensor> &values) {
     context.sessions.dropUpload(session, number);
   }
   for (uint64_t id : releases) {
-    auto found = session.handles.find(id);
-    context.sessions.holdings.remove(session.account, found->second.tensor.type.bytes());
-    session.handles.erase(found);
+    gone.push_back(context.sessions.takeHandle(session, id));
   }
 }
 

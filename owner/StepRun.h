@@ -49,7 +49,9 @@ private:
   std::vector<std::string> notes;     ///< for the client
   std::optional<PrivateStep> privacy; ///< of a step on private tables
   std::vector<uint64_t> releases;
-  size_t reserved = 0;        ///< of Sessions::handleBytes, until the commit or the end
+  std::vector<Handle> gone;   ///< those that were released; freed without the mutex
+  size_t keepBytes = 0;       ///< of the values that it keeps
+  size_t reserved = 0;        ///< of Sessions::holdings, until the commit or the end
   std::vector<uint64_t> kept; ///< new handles, until the commit or the end
 };
 

@@ -139,6 +139,8 @@ std::shared_ptr<Buffer> BufferPool::allocate(size_t size) {
   return std::allocate_shared<Buffer>(ChunkAllocator<Buffer>(state_, chunk), chunk + kHeaderBytes, size);
 }
 
+size_t BufferPool::chunkBytes(size_t size) { return sizeClass(kHeaderBytes + size); }
+
 size_t BufferPool::systemAllocations() const {
   std::lock_guard lock(state_->mutex);
   return state_->systemAllocations;

@@ -44,6 +44,8 @@ public:
   ~BufferPool();
   /// Contents are undefined. A size of 0 gives a valid, empty buffer.
   std::shared_ptr<Buffer> allocate(size_t size);
+  /// What a buffer of so many bytes takes, with all that belongs to it.
+  static size_t chunkBytes(size_t size);
   /// Blocks asked from the system so far (for tests).
   size_t systemAllocations() const;
   /// The pool that is used where none is given.

@@ -291,7 +291,7 @@ TEST_F(Handshakes, AFloodOfOneClientLeavesTheOthersAlone) {
 }
 
 TEST_F(Handshakes, SessionsOfNobodyLockOutNoClient) {
-  limits.sessions = 3;
+  limits.sessions = limits.anonymousSessions = 3;
   restart();
   for (int round = 0; round < 3; ++round) {
     EXPECT_EQ(send(helloBytes("anyone")).error(), "");

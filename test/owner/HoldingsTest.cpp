@@ -4,10 +4,14 @@
 #include "owner/Holdings.h"
 
 #include "Support.h"
+#include "owner/RememberedReplies.h"
 #include "owner/RequestError.h"
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <iterator>
+#include <memory>
 #include <random>
 
 namespace sojourn::owner::test {
@@ -125,13 +129,93 @@ TEST(Holdings, LargeRepliesCountUntilTheyHaveGone) {
   EXPECT_NE(errorOf(run()).find("Limit: a reply of up to "), std::string::npos);
   --step.sequence; // it did not run
   first = {};
-  EXPECT_EQ(owner.figures().anonymousValueBytes, 0u);
+  EXPECT_EQ(owner.figures().anonymousValueBytes, kProgramBytes);
   sojourn::wire::Message second = run();
   ASSERT_EQ(errorOf(second), "");
   const Reply reply{std::string(second.bytes)};
   const std::string numbers = reply.published(0);
   ASSERT_EQ(numbers.size(), kNumbers * sizeof(float));
   EXPECT_EQ(reinterpret_cast<const float *>(numbers.data())[kNumbers - 1], static_cast<float>(kNumbers - 1));
+}
+
+/// What a value takes is more than its bytes: a session with many small ones is held to what they take.
+TEST(Holdings, SmallValuesCountWithAllThatTheyTake) {
+  World world;
+  Limits limits;
+  limits.handleBytes = 400 * heldBytes(4);
+  Owner owner(world.environment(), limits);
+  StepRequest step;
+  auto program = encode(moduleText("(%x: tensor<f32> {sojourn.kind = \"upload\"}) -> (tensor<f32> {sojourn.result = "
+                                   "\"keep\"})",
+                                   "    return %x : tensor<f32>"));
+  step.session =
+      Reply(std::string(owner.answer(helloBytes("alice"), Peer::client, 5).bytes)).root->body_as_Welcome()->session();
+  step.hash.assign(program.hash.begin(), program.hash.end());
+  step.program = program.program;
+  step.uploads = {f32({}, {1})};
+  step.sequence = 0;
+  std::string error;
+  for (uint64_t number = 1; number <= 60 && error.empty(); ++number) {
+    ++step.sequence;
+    step.results = {number};
+    error = Reply(std::string(owner.answer(stepBytes(step), Peer::client, 5).bytes)).error();
+    step.program.clear();
+  }
+  EXPECT_NE(error.find("Limit: the "), std::string::npos) << error;
+  EXPECT_EQ(step.sequence, 50u) << "an eighth of 400, of which one does not fit beside the program";
+}
+
+sojourn::wire::Message message(size_t bytes) { return sojourn::wire::Message::of(std::string(bytes, 'x')); }
+
+/// However many steps clients without an identity run, a reply to another client is remembered.
+TEST(RememberedReplies, AnAccountForgetsItsOwnFirst) {
+  RememberedReplies replies(100, 800);
+  LastStep ada, bob[8];
+  replies.remember(ada, "ada", message(80));
+  std::vector<LastStep> nobody(40);
+  for (LastStep &each : nobody) { // an eighth of 800
+    replies.remember(each, "", message(40));
+  }
+  EXPECT_EQ(std::count_if(nobody.begin(), nobody.end(), [](const LastStep &each) { return !each.reply.bytes.empty(); }),
+            2);
+  EXPECT_FALSE(nobody.back().reply.bytes.empty());
+  for (LastStep &each : bob) { // a half
+    replies.remember(each, "bob", message(100));
+  }
+  EXPECT_TRUE(bob[3].reply.bytes.empty());
+  EXPECT_EQ(std::count_if(std::begin(bob), std::end(bob), [](const auto &each) { return !each.reply.bytes.empty(); }),
+            4);
+  EXPECT_EQ(ada.reply.bytes.size(), 80u);
+  // Where all together are full, who has most forgets.
+  LastStep carol[3];
+  for (LastStep &each : carol) {
+    replies.remember(each, "carol", message(100));
+  }
+  EXPECT_EQ(ada.reply.bytes.size(), 80u);
+  EXPECT_EQ(carol[2].reply.bytes.size(), 100u);
+  EXPECT_TRUE(bob[4].reply.bytes.empty());
+  replies.remember(ada, "ada", message(101)); // too large: not even the one before
+  EXPECT_TRUE(ada.reply.bytes.empty());
+}
+
+/// A new program, or a step that keeps nothing, is not refused for what the account keeps.
+TEST(Holdings, WhoKeepsAllOfItsShareStillRunsSteps) {
+  World world;
+  Limits limits;
+  limits.handleBytes = 8 * heldBytes(12) + kProgramBytes + 8;
+  Owner owner(world.environment(), limits);
+  Client client(owner, "ada");
+  StepRequest keep;
+  keep.uploads = {f32({3}, {1, 2, 3})};
+  for (uint64_t number = 1; number <= 9; ++number) {
+    keep.results = {number};
+    const std::string error = client.run(keepProgram(), keep).error();
+    ASSERT_EQ(error.empty(), number <= 8) << number << ": " << error;
+  }
+  StepRequest fetch;
+  fetch.states = {1};
+  EXPECT_EQ(client.run(publishProgram(), fetch).published(0), bytes<float>({1, 2, 3}));
+  EXPECT_EQ(client.run(publishProgram(), fetch).published(0), bytes<float>({1, 2, 3}));
 }
 
 struct LeftBehind : testing::Test {
@@ -155,7 +239,8 @@ TEST_F(LeftBehind, ASessionEndsSoonAfterItsConnection) {
   EXPECT_EQ(over(8, releaseBytes(kept, {})).error(), "");
   EXPECT_EQ(owner.liveSessions(), 2u) << "the client may come back";
   world.elapsed += 2;
-  EXPECT_EQ(over(8, releaseBytes(kept, {})).error(), "");
+  EXPECT_EQ(owner.liveSessions(), 2u);
+  owner.tidy(); // as a server does, whether or not anybody asks for anything
   EXPECT_EQ(owner.liveSessions(), 1u);
 }
 

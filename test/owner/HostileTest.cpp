@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Bytes past any client: every way in which a request may not fit, and that nothing changes then.
+#include "owner/Holdings.h"
 #include "test/owner/Support.h"
 
 #include <random>
@@ -341,7 +342,7 @@ TEST(Bounds, RequestsSessionsHandlesAndReplies) {
   limits.requestBytes = 4000;
   limits.sessions = 2;
   limits.handlesPerSession = 2;
-  limits.handleBytes = 36;
+  limits.handleBytes = 3 * heldBytes(12) + 3 * kProgramBytes; // for three values and their programs
   limits.replyBytes = 11;
   Owner owner(world.environment(), limits);
   Client client(owner);
@@ -362,7 +363,7 @@ TEST(Bounds, RequestsSessionsHandlesAndReplies) {
   EXPECT_EQ(code(client.run(program, step)), wire::ErrorCode_Limit);
   EXPECT_EQ(second.run(program, step).error(), "");
   step.results = {4};
-  EXPECT_EQ(code(second.run(program, step)), wire::ErrorCode_Limit) << "48 bytes of 36";
+  EXPECT_EQ(code(second.run(program, step)), wire::ErrorCode_Limit) << "four values";
   EXPECT_EQ(client.send(byeBytes(client.session)).error(), "");
   EXPECT_EQ(second.run(program, step).error(), "");
   StepRequest fetch;

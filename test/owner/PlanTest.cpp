@@ -199,6 +199,43 @@ TEST(Budgets, MemoryHasSharesAndAnOrder) {
   EXPECT_TRUE(hasLarge && hasSmall);
 }
 
+/// Small runs wait for no large one, and clients with an identity for none without.
+TEST(Budgets, SmallRunsAndClientsWithAnIdentityWaitForNobody) {
+  MemoryBudget budget(size_t{1} << 20, 60'000); // with a reserve of 65,536 for runs of 4,096 at most
+  runtime::StopFlag going{false}, stopped{false};
+  auto ada = budget.lease("ada", 500'000, going), bob = budget.lease("bob", 500'000, going);
+  ASSERT_TRUE(ada && bob);
+  std::thread nobody([&] { // 48,576 bytes are left
+    EXPECT_NE(errorText(budget.lease("", 100'000, stopped).takeError()).find("stopped"), std::string::npos);
+  });
+  while (budget.waiters() == 0) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  auto small = budget.lease("carol", 4'096, going), middle = budget.lease("carol", 40'000, going);
+  EXPECT_TRUE(small && middle);
+  std::vector<MemoryBudget::Lease> reserved;
+  for (int count = 0; count < 2; ++count) { // an eighth of the reserve
+    auto lease = budget.lease("", 4'096, going);
+    ASSERT_TRUE(bool(lease));
+    reserved.push_back(std::move(*lease));
+  }
+  stopped = true;
+  nobody.join();
+  EXPECT_NE(errorText(budget.lease("", 4'096, stopped).takeError()).find("stopped"), std::string::npos);
+  // One that missed the reserve gets it when it is free again: 576 bytes are left beside it.
+  auto rest = budget.lease("dave", 8'000, going);
+  ASSERT_TRUE(bool(rest));
+  std::thread third([&] {
+    auto lease = budget.lease("", 4'096, going);
+    EXPECT_TRUE(bool(lease));
+  });
+  while (budget.waiters() == 0) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  reserved.clear();
+  third.join();
+}
+
 /// Plans of one account do not drive out those of others.
 TEST(PlanCaches, AccountsMakeRoomForThemselves) {
   auto made = makePlan(keepProgram().program, keepProgram().debug);

@@ -1,10 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // Uploads that go ahead of a step in parts: order, repetition, bounds, and what a step makes of them.
+#include "owner/Holdings.h"
 #include "test/owner/Support.h"
 
 namespace sojourn::owner::test {
 
 namespace {
+
+/// For an upload of 3,000 bytes.
+const size_t kRoom = heldBytes(3'000) + 100;
 
 struct Uploads : testing::Test {
   World world;
@@ -14,7 +18,7 @@ struct Uploads : testing::Test {
   std::string data = bytes<float>({1, 2, 3});
 
   void SetUp() override {
-    limits.handleBytes = 100;
+    limits.handleBytes = kRoom;
     limits.uploadsPerSession = 2;
     owner = std::make_unique<Owner>(world.environment(), limits);
     client = std::make_unique<Client>(*owner);
@@ -70,31 +74,34 @@ TEST_F(Uploads, BoundsHold) {
   auto says = [](const Reply &reply, const std::string &text) {
     EXPECT_NE(reply.error().find(text), std::string::npos) << reply.error();
   };
-  says(part(1, 101, 0, ""), "Limit: an upload of 101 bytes does not fit beside the 0 bytes");
+  says(part(1, kRoom, 0, ""),
+       "Limit: an upload of " + std::to_string(kRoom) + " bytes does not fit beside the 0 bytes");
   says(part(1, ~uint64_t{0}, 0, ""), "Limit: ");
   says(part(0, 12, 0, ""), "Malformed: an upload has number 0");
   EXPECT_EQ(received(1, 0, data), 12u);
   says(part(1, 12, 12, "x"), "Malformed: upload 1 has 12 bytes");
   says(part(1, 13, 12, "x"), "Malformed: ");
   says(part(1, 12, ~uint64_t{0}, "x"), "Malformed: ");
-  says(part(2, 89, 0, ""), "Limit: an upload of 89 bytes does not fit beside the 12 bytes");
-  EXPECT_EQ(part(2, 88, 0, "").error(), "");
+  says(part(2, 3'000, 0, ""),
+       "Limit: an upload of 3000 bytes does not fit beside the " + std::to_string(heldBytes(12)) + " bytes");
+  EXPECT_EQ(part(2, 1'000, 0, "").error(), "");
   says(part(3, 1, 0, ""), "Limit: the session has 2 uploads under way");
   EXPECT_EQ(part(2, 0, 0, "").error(), ""); // dropped
-  EXPECT_EQ(part(3, 88, 0, "").error(), "");
+  EXPECT_EQ(part(3, 1'000, 0, "").error(), "");
   // A session's end gives the room back.
   client->send(byeBytes(client->session));
   Client next(*owner);
-  EXPECT_EQ(Reply(owner->handle(uploadBytes(next.session, 1, 100, 0, ""))).error(), "");
+  EXPECT_EQ(Reply(owner->handle(uploadBytes(next.session, 1, 3'000, 0, ""))).error(), "");
 }
 
 TEST_F(Uploads, AreCountedOnceWhenTheyBecomeHandles) {
-  limits.handleBytes = 20; // one tensor of 12 bytes, not two
+  limits.handleBytes = heldBytes(12) + kProgramBytes + 8; // one tensor of 12 bytes, not two
   owner = std::make_unique<Owner>(world.environment(), limits);
   client = std::make_unique<Client>(*owner);
   EXPECT_EQ(received(1, 0, data), 12u);
   EXPECT_EQ(keepFrom(1), "");
-  EXPECT_NE(part(2, 12, 0, "").error().find("beside the 12 bytes"), std::string::npos);
+  EXPECT_NE(part(2, 12, 0, "").error().find("beside the " + std::to_string(heldBytes(12) + kProgramBytes)),
+            std::string::npos);
 }
 
 TEST_F(Uploads, ANumberIsBoundOnceAndOnlyInItsSession) {

@@ -57,7 +57,7 @@ def test_status_of_a_store_without_a_server(tmp_path):
 def test_status_and_metrics_count(tmp_path):
     port = free_port()
     config = tmp_path / "owner.toml"
-    config.write_text(f'metrics = "127.0.0.1:{port}"\n[requests]\nat_once = 77\n[values]\nbytes = 80_000\n')
+    config.write_text(f'metrics = "127.0.0.1:{port}"\n[requests]\nat_once = 77\n[values]\nbytes = 8_000_000\n')
     process = OwnerProcess(tmp_path, None, "--config", str(config), "--step-seconds", "33")
     try:
         owner, kept = work(process)
@@ -69,7 +69,7 @@ def test_status_and_metrics_count(tmp_path):
             assert server["steps"] == 6 and len(kept) == 1000
             assert server["sessions"] == {"all": 1, "without_identity": 1}
             assert server["values"]["bytes"] == server["values"]["bytes_without_identity"] >= 4000
-            assert server["values"]["bytes_most"] == 80_000
+            assert server["values"]["bytes_most"] == 8_000_000
             assert server["large"] == {"running": 0, "waiting": 0}
 
             with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=20) as answer:
@@ -95,6 +95,25 @@ def test_status_and_metrics_count(tmp_path):
     assert list((process.store / "servers").iterdir()) == []
 
 
+def test_a_file_among_the_sockets_stays(tmp_path):
+    process = OwnerProcess(tmp_path)
+    file = process.store / "servers/precious.sock"
+    file.write_text("x")
+    assert told("status", "--store", process.store).startswith(f"server {process.pid},")
+    assert file.read_text() == "x"
+    assert process.close() == 0
+
+
+def test_settings_that_follow_from_the_machine_are_shown(tmp_path):
+    text = told("status", "--store", tmp_path / "store")
+    for name in ("steps.operations", "steps.all_arena_bytes", "steps.threads", "values.bytes"):
+        value = float(re.search(rf"  {re.escape(name)} = (\S+)", text)[1])
+        assert value > 0, name
+    memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    shown = {name: int(re.search(rf"  {name} = (\d+)", text)[1]) for name in ("values.bytes", "steps.all_arena_bytes")}
+    assert sum(shown.values()) < 0.8 * memory
+
+
 def test_a_killed_server_is_forgotten(tmp_path):
     process = OwnerProcess(tmp_path)
     os.kill(process.pid, signal.SIGKILL)
@@ -109,6 +128,7 @@ def test_a_killed_server_is_forgotten(tmp_path):
     "options, text",
     [
         (["--metrics", "here"], "the address of the metrics is 'here', expected host:port"),
+        (["--metrics", "0.0.0.0:9464"], "is '0.0.0.0:9464', expected one of this machine, such as 127.0.0.1:9464"),
         (["--log", "xml"], "the form of the log is 'xml', expected text or json"),
         (["--config", "absent.toml"], "cannot read 'absent.toml'"),
     ],
@@ -139,10 +159,21 @@ def test_the_log_as_json(tmp_path):
     lines = [json.loads(line) for line in process.log().splitlines() if line.startswith("{")]
     assert len(lines) > 10
     for line in lines:
-        assert list(line) == ["time", "level", "text"]
+        assert [key for key in line if key not in {"event", "client"}] == ["time", "level", "text"]
         assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", line["time"])
         assert line["level"] in {"debug", "info", "warning", "error"}
-    assert any("session opened" in line["text"] for line in lines)
+    assert any(line.get("event") == "session opened" and "session opened" in line["text"] for line in lines)
+
+
+def test_refusals_in_the_log_as_json(tmp_path):
+    process = OwnerProcess(tmp_path, None, "--log", "json")
+    with sojourn.connect(process.address) as owner, pytest.raises(sojourn.OwnerError, match="call_seconds"):
+        torch.linalg.svdvals(torch.ones(2000, 2000, dtype=torch.float64).to(owner.device)).sum().item()
+    assert process.close() == 0
+    lines = [json.loads(line) for line in process.log().splitlines() if line.startswith("{")]
+    (refused,) = (line for line in lines if line.get("event") == "refused")
+    assert refused["code"] == "Limit" and refused["request"] == "Step"
+    assert f"Limit to {refused['client']}, Step at svd, " in refused["text"]
 
 
 @pytest.mark.parametrize("kind", ["file", "abstract"])
@@ -161,15 +192,26 @@ def test_systemd_is_told(tmp_path, kind):
             assert child.wait(60) == 0
 
 
+def health(port):
+    try:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/health", timeout=20) as answer:
+            return answer.status
+    except urllib.error.HTTPError as error:
+        return error.code
+
+
 @pytest.mark.parametrize("ends", ["itself", "second signal"])
 def test_draining(tmp_path, ends):
-    process = OwnerProcess(tmp_path, None, "--drain-seconds", "1000")
+    port = free_port()
+    process = OwnerProcess(tmp_path, None, "--drain-seconds", "1000", "--metrics", f"127.0.0.1:{port}")
     child = long_step(process, 100 if ends == "itself" else 3000, 1024)
     process._wait(
         lambda: json.loads(told("status", "--json", "--store", process.store))["servers"][0]["large"]["running"]
     )
+    assert health(port) == 200
     os.kill(process.pid, signal.SIGTERM)
     if ends != "itself":
+        process._wait(lambda: health(port) == 503)
         with pytest.raises(subprocess.TimeoutExpired):
             process._process.wait(2)
         os.kill(process.pid, signal.SIGTERM)
