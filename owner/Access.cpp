@@ -4,15 +4,19 @@
 
 #include "owner/Peer.h"
 #include "owner/Text.h"
+#include "runtime/Limits.h"
 
 #include <set>
 
 namespace sojourn::owner {
 
+using llvm::Twine;
+
 static llvm::Error noAccess(const std::string &account, const std::string &dataset, const std::string &what) {
   std::string name = printableName(dataset);
-  bool isPlain = name.find(' ') == std::string::npos;
-  std::string command = "sojourn-owner access " + (isPlain ? name : "'" + name + "'") + " --add ";
+  // Whoever reads it may paste it: a name that no table can have is no part of a command.
+  const bool isName = Store::isName(dataset), hasSpace = name.find(' ') != std::string::npos;
+  std::string command = "sojourn-owner access " + (!isName ? "TABLE" : hasSpace ? "'" + name + "'" : name) + " --add ";
   return requestError(
       wire::ErrorCode_Refused,
       account.empty()
@@ -55,8 +59,31 @@ static const RunAccount *runOf(const wire::Step &request, const Session &session
   return own;
 }
 
+/// Strings of a message may share their bytes: without this a short message names gigabytes.
+static llvm::Error checkTables(const StepPart &part) {
+  if (length(part.tables) > runtime::limits::kTables) {
+    return requestError(wire::ErrorCode_Malformed, "the step binds " + Twine(length(part.tables)) +
+                                                       " tables, a program has up to " +
+                                                       Twine(runtime::limits::kTables));
+  }
+  for (size_t at = 0; at < length(part.tables); ++at) {
+    const auto *table = part.tables->Get(static_cast<flatbuffers::uoffset_t>(at));
+    for (const flatbuffers::String *text : {table->name(), table->version()}) {
+      if (text && text->size() > runtime::limits::kNameBytes) {
+        return requestError(wire::ErrorCode_Malformed, "table " + Twine(at) + " has a name or version of " +
+                                                           Twine(text->size()) + " bytes, expected up to " +
+                                                           Twine(runtime::limits::kNameBytes));
+      }
+    }
+  }
+  return llvm::Error::success();
+}
+
 llvm::Error checkAccess(const StepContext &context, const wire::Step &request, const StepPart &part,
                         const Session &session) {
+  if (llvm::Error error = checkTables(part)) {
+    return error;
+  }
   const std::string &account = session.account;
   if (account == kLocalClient) {
     return llvm::Error::success();

@@ -283,10 +283,40 @@ llvm::Error Catalogue::transact(llvm::function_ref<llvm::Error()> changes) {
   return error;
 }
 
+/// All that `datasets` reads and that may change under one version.
+llvm::Expected<std::string> Catalogue::datasetsPrint() {
+  std::string print;
+  for (const char *sql : {"SELECT name, version, policy, population, noise_multiplier, clip, metric_bound, subject, "
+                          "subjects_file, file, source, rows FROM datasets ORDER BY registered_ms, name",
+                          "SELECT * FROM access ORDER BY 1, 2"}) {
+    Statement read(database, sql);
+    int state;
+    while ((state = read.step()) == SQLITE_ROW) {
+      for (int column = 0; column < read.columns(); ++column) {
+        const std::string text = read.isNull(column) ? "" : read.text(column);
+        print += (read.isNull(column) ? "-" : std::to_string(text.size())) + ' ' + text;
+      }
+    }
+    if (state != SQLITE_DONE) {
+      return lastError("reading datasets");
+    }
+  }
+  return print;
+}
+
 llvm::Expected<std::shared_ptr<const std::vector<DatasetRecord>>> Catalogue::datasets() {
   Answers &known = answers();
   if (known.datasets) {
     return known.datasets;
+  }
+  // Most that writes changes no table: programs are logged. What a version has never changes.
+  auto print = datasetsPrint();
+  if (!print) {
+    return print.takeError();
+  }
+  if (listed && *print == listedPrint) {
+    known.datasets = listed;
+    return listed;
   }
   std::vector<DatasetRecord> records;
   Statement read(database, "SELECT name, version, content_hash, source, file, policy, rows, "
@@ -357,8 +387,10 @@ llvm::Expected<std::shared_ptr<const std::vector<DatasetRecord>>> Catalogue::dat
   if (state != SQLITE_DONE) {
     return lastError("reading datasets");
   }
-  known.datasets = std::make_shared<const std::vector<DatasetRecord>>(std::move(records));
-  return known.datasets;
+  listed = std::make_shared<const std::vector<DatasetRecord>>(std::move(records));
+  listedPrint = std::move(*print);
+  known.datasets = listed;
+  return listed;
 }
 
 Catalogue::Answers &Catalogue::answers() {

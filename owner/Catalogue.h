@@ -196,6 +196,10 @@ private:
     std::map<std::string, std::map<std::string, bool>> access; ///< true, of clients, of datasets
     std::shared_ptr<const std::vector<DatasetRecord>> datasets;
   };
+  /// The list, which outlives what is written beside it, and all of it that may change (`datasetsPrint`).
+  std::shared_ptr<const std::vector<DatasetRecord>> listed;
+  std::string listedPrint;
+  llvm::Expected<std::string> datasetsPrint();
   /// Those that hold now; to be filled by reads that begin after the call. Empty where nothing may be kept.
   Answers &answers();
   template <class Known, class Value>

@@ -83,7 +83,7 @@ void Connection::sweep(Clock::time_point now) {
     return;
   }
   if (isSending_) {
-    spdlog::warn("a reply of {} bytes was not taken in time", outgoing_.messageBytes());
+    spdlog::debug("a reply of {} bytes was not taken in time", outgoing_.messageBytes());
   } else {
     spdlog::debug("a connection is closed after {}",
                   end_ > begin_ || reading_ != Reading::head ? "a part of a message" : "no request of a session");
@@ -295,7 +295,7 @@ void Connection::sent(void *given) {
   self.outgoing_.sent(status == 0 ? nng_aio_count(self.send_) : 0);
   if (status != 0 || self.isClosed_) {
     if (!self.isClosed_) {
-      spdlog::warn("a reply of {} bytes was not sent: {}", self.outgoing_.messageBytes(), nng_strerror(status));
+      spdlog::debug("a reply of {} bytes was not sent: {}", self.outgoing_.messageBytes(), nng_strerror(status));
     }
     self.isSending_ = false;
     self.message_ = {};

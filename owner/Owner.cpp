@@ -65,7 +65,7 @@ llvm::Expected<std::vector<ProgramRecord>> OwnerState::programs(bool withText, c
 
 llvm::Expected<sojourn::wire::Message> OwnerState::step(const wire::Step &request, std::string_view bytes) {
   auto reply = runStep({mutex, *store, sessions, plans, *log, *accounts, threads, memory, queue, running, arenas,
-                        environment, limits, profile},
+                        environment, limits, unreadable, profile},
                        request, bytes);
   if (!reply) {
     return reply.takeError();
@@ -108,11 +108,19 @@ llvm::Expected<sojourn::wire::Message> OwnerState::release(const wire::Release &
     return session.takeError();
   }
   std::vector<uint64_t> handles = sojourn::wire::numbersOf(request.handles());
-  auto gone = [&] { // freed without the mutex
+  if (llvm::Error error = Sessions::checkRelease(**session->get(), handles)) {
+    return error;
+  }
+  std::vector<Handle> gone; // freed without the mutex
+  gone.reserve(handles.size());
+  constexpr size_t kAtOnce = 1'024; // others wait meanwhile
+  for (size_t at = 0; at < handles.size();) {
     std::lock_guard lock(mutex);
-    return sessions.release(**session->get(), handles);
-  }();
-  return gone ? llvm::Expected<sojourn::wire::Message>(doneReply({})) : gone.takeError();
+    for (const size_t end = std::min(at + kAtOnce, handles.size()); at < end; ++at) {
+      gone.push_back(sessions.takeHandle(**session->get(), handles[at]));
+    }
+  }
+  return doneReply({});
 }
 
 /// Waits for no turn: it is about who has it.
@@ -133,7 +141,10 @@ llvm::Expected<sojourn::wire::Message> OwnerState::watch(const wire::Watch &requ
       running.endIn(*asked.running, kStopGrace, StopCause::client);
     }
   }
-  return progressReply((*session)->progress);
+  std::lock_guard lock(mutex);
+  // Of the message that the client asks about: it may be on its way, or wait for its turn.
+  const bool isThis = request.mark() == 0 || request.mark() == (*session)->mark;
+  return progressReply(isThis ? (*session)->progress.load() : 0);
 }
 
 /// Waits for a step that runs; what it keeps goes with the session.

@@ -1,10 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // Which tables a client has access to, and what it may learn of them: the requests, and the data owner's changes.
+#include "owner/HeldBytes.h"
 #include "owner/Owner.h"
 #include "owner/OwnerState.h"
 #include "owner/Reply.h"
+#include "runtime/Limits.h"
+#include "runtime/stream/Frame.h"
 
 namespace sojourn::owner {
+
+using llvm::Twine;
 
 /// Of a store of before: clients with a grant keep what they had.
 llvm::Error OwnerState::settleAccess() {
@@ -47,7 +52,22 @@ llvm::Expected<sojourn::wire::Message> OwnerState::listDatasets(const wire::List
       shown.push_back(&record);
     }
   }
-  return datasetsReply(shown);
+  // A list may be long, and who asks for it need not take it.
+  return held(account, datasetsReply(shown));
+}
+
+llvm::Expected<sojourn::wire::Message> OwnerState::held(const std::string &account, sojourn::wire::Message message) {
+  if (message.bytes.size() <= stream::kSmallBytes || account == kLocalClient) {
+    return message;
+  }
+  auto room = HeldBytes::take(mutex, sessions.holdings, account, message.bytes.size(),
+                              "a reply of " + Twine(message.bytes.size()) + " bytes does not fit");
+  if (!room) {
+    return room.takeError();
+  }
+  using Kept = std::pair<std::shared_ptr<HeldBytes>, std::shared_ptr<const void>>;
+  message.keep = std::make_shared<Kept>(std::move(*room), std::move(message.keep));
+  return message;
 }
 
 llvm::Expected<sojourn::wire::Message> OwnerState::budget(const wire::GetBudget &request) {
@@ -60,6 +80,11 @@ llvm::Expected<sojourn::wire::Message> OwnerState::budget(const wire::GetBudget 
     std::erase_if((**session)->runs, [&](const auto &run) { return run.first.first == number; });
   }
   const std::string &account = (**session)->account;
+  const size_t nameBytes = request.dataset() ? request.dataset()->size() : 0;
+  if (nameBytes > runtime::limits::kNameBytes) {
+    return requestError(wire::ErrorCode_Malformed, "the name of a table has " + Twine(nameBytes) +
+                                                       " bytes, expected up to " + Twine(runtime::limits::kNameBytes));
+  }
   std::string dataset = request.dataset() ? request.dataset()->str() : "";
   auto hasAccess = [&] {
     std::lock_guard lock(mutex);
@@ -83,6 +108,11 @@ llvm::Expected<Charged> OwnerState::charged(const std::string &dataset) {
   auto record = store->record(dataset);
   if (!record) {
     return record.takeError();
+  }
+  if (record->policy == Policy::open && !record->subject) {
+    return failure("dataset '" + dataset +
+                   "' is open and names no subjects, so it has no people with a budget; "
+                   "budgets are for private datasets");
   }
   return Charged{record->name, record->population};
 }

@@ -39,7 +39,7 @@ public:
       llvm::consumeError(log->flush());
     }
     if (environment.log && !process.isElsewhere()) {
-      for (AccountLines *lines : {&refusals, &opened, &sessions.ended}) {
+      for (AccountLines *lines : {&refusals, &opened, &unreadable, &sessions.ended}) {
         for (const std::string &line : lines->rest(0, /*all=*/true)) {
           environment.log(line);
         }
@@ -55,6 +55,8 @@ public:
                                                uint64_t connection, std::string_view certificate);
   llvm::Expected<std::shared_ptr<const void>> room(uint64_t session, size_t bytes);
   void tidy();
+  /// A reply whose bytes count for the account until it has gone, where they are many.
+  llvm::Expected<sojourn::wire::Message> held(const std::string &account, sojourn::wire::Message message);
   /// Tells the log.
   void refused(const RefusedRequest &request, const RequestError &error);
   llvm::Expected<sojourn::wire::Message> hello(const wire::Hello &request, Peer peer, uint64_t connection,
@@ -108,6 +110,7 @@ public:
   PlanCache plans;
   AccountLines refusals{kRefusalLines, kRefusalMs, "requests refused", "to"};
   AccountLines opened{kSessionLines, kSessionLineMs, "sessions opened", "for"};
+  AccountLines unreadable{kRefusalLines, kRefusalMs, "tables that cannot be read", "for"};
   Openings openings{limits.anonymousSessionsPerMinute};
   ThreadBudget threads;
   MemoryBudget memory;

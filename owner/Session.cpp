@@ -2,6 +2,7 @@
 // Opening, leasing and ending of sessions.
 #include "owner/Session.h"
 
+#include "llvm/ADT/DenseSet.h"
 #include "llvm/ADT/STLExtras.h"
 
 #include "owner/Accounts.h"
@@ -144,8 +145,8 @@ Handle Sessions::takeHandle(Session &session, uint64_t id) {
   return handle;
 }
 
-llvm::Expected<std::vector<Handle>> Sessions::release(Session &session, llvm::ArrayRef<uint64_t> handles) {
-  std::set<uint64_t> distinct;
+llvm::Error Sessions::checkRelease(const Session &session, llvm::ArrayRef<uint64_t> handles) {
+  llvm::DenseSet<uint64_t> distinct;
   for (uint64_t id : handles) {
     if (!session.handles.count(id)) {
       return requestError(wire::ErrorCode_Handle,
@@ -155,12 +156,7 @@ llvm::Expected<std::vector<Handle>> Sessions::release(Session &session, llvm::Ar
       return requestError(wire::ErrorCode_Malformed, "handle " + Twine(id) + " is released twice in one request");
     }
   }
-  std::vector<Handle> gone;
-  gone.reserve(handles.size());
-  for (uint64_t id : handles) {
-    gone.push_back(takeHandle(session, id));
-  }
-  return gone;
+  return llvm::Error::success();
 }
 
 void Sessions::know(Session &session, const runtime::ProgramHash &hash, const PlanKey &key) {

@@ -101,8 +101,8 @@ public:
   }
   /// Ends a session; unknown ones are ended already.
   void end(uint64_t id);
-  /// Takes handles out; all of them must exist. Their memory goes with the result, outside of the mutex.
-  llvm::Expected<std::vector<Handle>> release(Session &session, llvm::ArrayRef<uint64_t> handles);
+  /// Whether all of the handles are there, each named once. In the session's turn; needs no mutex.
+  static llvm::Error checkRelease(const Session &session, llvm::ArrayRef<uint64_t> handles);
   Handle takeHandle(Session &session, uint64_t id);
   /// Notes that the session may refer to a program by its hash. One with too many learns by NeedProgram which to send
   /// again.

@@ -61,6 +61,7 @@ public:
                 : std::string();
   }
   bool isNull(int column) { return sqlite3_column_type(statement, column) == SQLITE_NULL; }
+  int columns() { return sqlite3_column_count(statement); }
   int64_t integer(int column) { return sqlite3_column_int64(statement, column); }
   std::optional<double> real(int column) {
     return sqlite3_column_type(statement, column) == SQLITE_NULL

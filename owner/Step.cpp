@@ -77,7 +77,7 @@ struct HeldReply {
 class Step {
 public:
   Step(const StepContext &context, const wire::Step &request, std::string_view message)
-      : context(context), request(request), requestHash(hashRequest(message)) {}
+      : context(context), request(request), requestHash(hashRequest(message)), messageBytes(message.size()) {}
   llvm::Expected<StepReply> run();
 
 private:
@@ -94,6 +94,7 @@ private:
   const StepContext &context;
   const wire::Step &request;
   const RequestHash requestHash;
+  const size_t messageBytes;
   std::unique_ptr<SessionTurn> session; ///< outlives what points into the session
   RunningStep running;
   runtime::ProgramHash hash{};
@@ -209,7 +210,7 @@ llvm::Error Step::checkSize() const {
 
 /// Once it has committed, the message's number is used.
 llvm::Error Step::runOne(const StepPart &part, DoneReply &reply) {
-  StepRun step(context, request, part, hash, **session, plan);
+  StepRun step(context, request, part, hash, **session, plan, messageBytes);
   llvm::Error error = step.run(reply, [&] {
     Session &target = **session;
     context.sessions.replies.forget(target.last, target.account);

@@ -100,7 +100,9 @@ llvm::Error unreadableTable(const StepContext &context, const std::string &accou
     return requestError(wire::ErrorCode_Dataset, text);
   }
   if (context.environment.log) {
-    context.environment.log(text);
+    for (const std::string &line : context.unreadable.add(account, text, context.environment.elapsedMs())) {
+      context.environment.log(line);
+    }
   }
   return requestError(wire::ErrorCode_Dataset, "the owner cannot read a table of this step; its log says why");
 }
@@ -147,7 +149,7 @@ llvm::Error StepBindings::bindUpload(size_t index, size_t position) {
   if (uint64_t number = tensor->sent_ahead()) {
     auto found = session.uploads.find(number);
     if (found == session.uploads.end() || found->second.received != found->second.buffer->size() ||
-        llvm::is_contained(sentAhead, number)) {
+        !bound.insert(number).second) {
       return requestError(wire::ErrorCode_Handle,
                           "upload " + Twine(position) + ": number " + Twine(number) +
                               " is incomplete, or is bound twice; send its missing parts first");
@@ -178,6 +180,13 @@ llvm::Error StepBindings::bindUpload(size_t index, size_t position) {
   if (!buffer && reinterpret_cast<uintptr_t>(data.data()) % sojourn::wire::kUploadAlignment == 0) {
     buffer = runtime::Buffer::borrow(data.data(), data.size()); // the message outlives the step
   } else if (!buffer) {
+    // Uploads of a message may share their bytes: copies of them do not.
+    copied += data.size();
+    if (copied > messageBytes) {
+      return requestError(wire::ErrorCode_Malformed,
+                          "the uploads of the step have more bytes than its message, and are not aligned to " +
+                              Twine(sojourn::wire::kUploadAlignment) + "; align them");
+    }
     buffer = runtime::BufferPool::global().allocate(data.size());
     std::copy(data.begin(), data.end(), static_cast<char *>(buffer->data()));
     sojourn::wire::countCopied(data.size());

@@ -7,6 +7,7 @@
 #include "owner/Session.h"
 #include "owner/Store.h"
 
+#include "llvm/ADT/DenseSet.h"
 #include "llvm/ADT/StringRef.h"
 
 #include <vector>
@@ -38,7 +39,9 @@ struct StepPart {
 /// turn only.
 class StepBindings {
 public:
-  StepBindings(const StepPart &part, const Plan &plan, Session &session) : part(part), plan(plan), session(session) {}
+  /// `messageBytes`: of the whole message.
+  StepBindings(const StepPart &part, const Plan &plan, Session &session, size_t messageBytes)
+      : part(part), plan(plan), session(session), messageBytes(messageBytes) {}
 
   /// As many of each kind as the program has.
   llvm::Error checkCounts() const;
@@ -63,6 +66,9 @@ private:
   const StepPart &part;
   const Plan &plan;
   Session &session;
+  const size_t messageBytes;
+  size_t copied = 0;                                        ///< bytes of uploads
+  llvm::DenseSet<uint64_t> bound;                           ///< numbers of uploads sent ahead
   std::vector<std::shared_ptr<const LoadedDataset>> tables; ///< keeps them loaded while they run
 };
 

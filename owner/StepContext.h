@@ -3,6 +3,7 @@
 #ifndef SOJOURN_OWNER_STEPCONTEXT_H
 #define SOJOURN_OWNER_STEPCONTEXT_H
 
+#include "owner/AccountLines.h"
 #include "owner/Accounts.h"
 #include "owner/Budget.h"
 #include "owner/Environment.h"
@@ -35,6 +36,7 @@ struct StepContext {
   runtime::ArenaPool &arenas;
   const Environment &environment;
   const Limits &limits;
+  AccountLines &unreadable;            ///< lines of the log on tables that cannot be read; under the mutex
   runtime::Profile *profile = nullptr; ///< gets the times of instructions
 };
 

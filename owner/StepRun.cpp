@@ -28,7 +28,7 @@ StepRun::~StepRun() {
 
 /// Everything that could make the commit fail is settled here, or reserved.
 llvm::Error StepRun::book() {
-  for (auto check : {&StepRun::checkResults, &StepRun::checkReleases, &StepRun::checkPublishes}) {
+  for (auto check : {&StepRun::checkRoom, &StepRun::checkPublishes}) {
     if (llvm::Error error = (this->*check)()) {
       return error;
     }
@@ -41,6 +41,7 @@ llvm::Error StepRun::book() {
   return llvm::Error::success();
 }
 
+/// Handles change in the session's turn alone: no mutex is needed.
 llvm::Error StepRun::checkResults() {
   const auto &handles = session.handles;
   std::set<uint64_t> fresh;
@@ -51,6 +52,18 @@ llvm::Error StepRun::checkResults() {
                                                          " is in use, expected one that this session does not have");
     }
   }
+  // A handle bound twice and committed would have two new values.
+  std::set<const Handle *> committed;
+  for (const runtime::ResultSpec &spec : plan->executable->results()) {
+    if (spec.kind == StepResult::Commit && !committed.insert(bound->states[spec.target]).second) {
+      return requestError(wire::ErrorCode_Malformed, "one handle is bound to two states that are both committed");
+    }
+  }
+  return llvm::Error::success();
+}
+
+llvm::Error StepRun::checkRoom() {
+  const auto &handles = session.handles;
   const Limits &limits = context.limits;
   // What was sent ahead is counted already, and gone when the step has committed.
   size_t freed = 0;
@@ -73,13 +86,6 @@ llvm::Error StepRun::checkResults() {
                                                               "the " + Twine(keepBytes) +
                                                                   " bytes that the step would keep do not fit")) {
     return error;
-  }
-  // A handle bound twice and committed would have two new values.
-  std::set<const Handle *> committed;
-  for (const runtime::ResultSpec &spec : plan->executable->results()) {
-    if (spec.kind == StepResult::Commit && !committed.insert(bound->states[spec.target]).second) {
-      return requestError(wire::ErrorCode_Malformed, "one handle is bound to two states that are both committed");
-    }
   }
   return llvm::Error::success();
 }
@@ -230,7 +236,7 @@ void StepRun::commit(std::vector<HostTensor> &values) {
 }
 
 llvm::Error StepRun::bind() {
-  bound.emplace(part, *plan, session);
+  bound.emplace(part, *plan, session, messageBytes);
   llvm::Error error = bound->checkCounts();
   error = error ? std::move(error) : bound->bindOwn();
   if (!error) {
@@ -254,8 +260,10 @@ llvm::Error StepRun::bind() {
 }
 
 llvm::Error StepRun::run(DoneReply &reply, llvm::function_ref<void()> committed) {
-  if (llvm::Error error = bind()) {
-    return error;
+  for (auto check : {&StepRun::bind, &StepRun::checkResults, &StepRun::checkReleases}) {
+    if (llvm::Error error = (this->*check)()) {
+      return error;
+    }
   }
   RunningStep &running = *session.running;
   const auto lane = StepQueue::laneOf(privacy ? privacy->operations() : plan->operations);

@@ -17,8 +17,9 @@ namespace sojourn::owner {
 class StepRun {
 public:
   StepRun(const StepContext &context, const wire::Step &request, const StepPart &part, const runtime::ProgramHash &hash,
-          Session &session, const std::shared_ptr<const Plan> &plan)
-      : context(context), request(request), part(part), hash(hash), session(session), plan(plan) {}
+          Session &session, const std::shared_ptr<const Plan> &plan, size_t messageBytes)
+      : context(context), request(request), part(part), hash(hash), session(session), plan(plan),
+        messageBytes(messageBytes) {}
   ~StepRun();
   /// Checks, runs, adds what leaves to the reply and commits; `committed` is called with the commit, under the owner's
   /// mutex. On an error nothing has changed, the reply apart.
@@ -30,6 +31,7 @@ private:
   llvm::Error bind();
   llvm::Error book();
   llvm::Error checkResults();
+  llvm::Error checkRoom();
   llvm::Error checkReleases();
   llvm::Error checkPublishes();
   void noteKept(llvm::function_ref<Policy(const Source &)> policyOf);
@@ -44,6 +46,7 @@ private:
   const runtime::ProgramHash &hash;
   Session &session;
   const std::shared_ptr<const Plan> &plan;
+  const size_t messageBytes;
   std::optional<StepBindings> bound;
   std::vector<LabelPtr> resultLabels;
   std::vector<std::string> notes;     ///< for the client

@@ -67,10 +67,13 @@ std::shared_ptr<const LoadedDataset> Store::keep(const DatasetRecord &record, Im
   return entry;
 }
 
+bool Store::isName(const std::string &name) {
+  return !name.empty() && name.size() <= runtime::limits::kNameBytes &&
+         llvm::all_of(name, [](char c) { return llvm::isAlnum(c) || c == '-' || c == '_' || c == '.' || c == ' '; });
+}
+
 llvm::Error Store::checkName(const std::string &name, const char *what) {
-  bool plain =
-      llvm::all_of(name, [](char c) { return llvm::isAlnum(c) || c == '-' || c == '_' || c == '.' || c == ' '; });
-  if (name.empty() || name.size() > runtime::limits::kNameBytes || !plain) {
+  if (!isName(name)) {
     return failure("'" + name + "' is not a valid name for " + what + ": expected 1 to " +
                    Twine(runtime::limits::kNameBytes) + " letters, digits, spaces and - _ . characters");
   }

@@ -80,6 +80,8 @@ public:
   /// Whether a dataset can be private as it is; says what is missing.
   static llvm::Error checkPrivate(const DatasetRecord &record);
   Catalogue &catalogue() { return *books; }
+  /// Whether a table may have this name.
+  static bool isName(const std::string &name);
 
 private:
   Store(const Environment &environment, const signing::PublicKey &owner, std::unique_ptr<Catalogue> books);

@@ -134,15 +134,27 @@ private:
     status = status ? status : link.receive(head, answer, timeoutMs_, {}, stream::kSmallBytes);
     status = status == 0 && head.kind != FrameKind::introduction ? NNG_EPROTO : status;
     if (status == 0) {
-      trusted_ = trust_->certificateOf(answer.bytes);
+      std::string certificate = trust_->certificateOf(answer.bytes);
       const auto digest = trust_->digest();
-      digest_.assign(reinterpret_cast<const char *>(digest.data()), digest.size());
+      std::string found(reinterpret_cast<const char *>(digest.data()), digest.size());
+      // The handshake of a session names one certificate. A server with another one has no session of this client, or
+      // has stolen a certificate of before.
+      isAnother_ = session_ != 0 && found != digest_;
+      if (isAnother_) {
+        return NNG_EPEERAUTH;
+      }
+      trusted_ = std::move(certificate);
+      digest_ = std::move(found);
     }
     return status;
   }
 
   std::string describe(int status, const char *action) const {
     std::string text = std::string("could not ") + action + " the owner at " + url_ + ": ";
+    if (isMistrust(status) && isAnother_) {
+      return text + "the server has another certificate than the one that this session began with, and a session does "
+                    "not outlive it. If the data owner has renewed the certificate, connect again";
+    }
     if (isMistrust(status)) {
       return text + "the server does not hold the certificate that the owner's key vouches for; another server may "
                     "answer at this address. Ask the data owner";
@@ -155,7 +167,8 @@ private:
   const std::shared_ptr<Trust> trust_;
   std::string trusted_, digest_; ///< the owner's certificate, as PEM; its digest
   uint64_t session_ = 0;
-  bool isLong_ = false; ///< whether the first connection waits for a long call
+  bool isAnother_ = false; ///< whether the certificate shown last is not that of the session
+  bool isLong_ = false;    ///< whether the first connection waits for a long call
   Link first_, second_;
   RequestAllocator allocator_;
 };

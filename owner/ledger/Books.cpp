@@ -358,7 +358,9 @@ Status Books::enter(const Entry &entry, const RunOpened &body) {
     return illegal("a run that is paid for as a whole must declare its steps");
   }
   // A plan that does not fit is refused before its first step, whenever it is paid for.
-  if (Status status = admit(body.client, body.items, body.steps)) {
+  // One without a plan has room for a step at least: else refused steps open runs, and fill the books, for nothing.
+  // Books of before have such runs.
+  if (Status status = admit(body.client, body.items, decided ? body.steps : std::max<uint64_t>(body.steps, 1))) {
     return status;
   }
   if (body.whole) {

@@ -37,15 +37,30 @@ inline bool isLoopback(std::string_view hostAndPort) {
   return host == "localhost" || host == "[::1]" || isLoopbackNumber(host);
 }
 
+/// Whether "host:port" has a port, a number from 1 to 65535.
+inline bool hasPort(std::string_view hostAndPort) {
+  const size_t colon = hostAndPort.rfind(':');
+  const std::string_view port = colon == std::string_view::npos ? "" : hostAndPort.substr(colon + 1);
+  int number = 0;
+  for (char digit : port) {
+    number = digit >= '0' && digit <= '9' && number <= 65535 ? 10 * number + (digit - '0') : 65536;
+  }
+  return !port.empty() && number > 0 && number <= 65535;
+}
+
 /// The problem with an address whose scheme no owner serves; empty for the others. inproc:// is for tests. Without
 /// encryption, tcp:// is for this machine alone, and only where `plainTcp` says so.
 inline std::string addressProblem(std::string_view address, bool plainTcp = false, Side side = Side::owner) {
   const size_t end = address.find("://");
   const std::string_view scheme = end == std::string_view::npos ? std::string_view() : address.substr(0, end);
+  const std::string found = "'" + std::string(address) + "' is not ";
+  if (scheme == "tls+tcp" && !hasPort(address.substr(end + 3))) {
+    return found + "an address with a port from 1 to 65535; expected tls+tcp://host:port, such as tls+tcp://" +
+           std::string(address.substr(end + 3, address.find(':', end + 3) - end - 3)) + ":7443";
+  }
   if (scheme == "ipc" || scheme == "tls+tcp" || scheme == "inproc") {
     return {};
   }
-  const std::string found = "'" + std::string(address) + "' is not ";
   if (scheme != "tcp") {
     return found + "an address; expected ipc:///path/to/socket or tls+tcp://host:port";
   }

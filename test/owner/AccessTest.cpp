@@ -93,11 +93,24 @@ TEST_F(AccessOfClients, AStepIsRefusedBeforeAnythingIsDoneForIt) {
                   "Refused: a client without an identity has no access to table '" + name +
                       "'; connect with sojourn.connect(address, identity=FILE), using an identity that the data owner "
                       "knows, and ask the data owner for: sojourn-owner access " +
-                      name + " --add CLIENT");
+                      (name.empty() ? "TABLE" : name) + " --add CLIENT");
     expectRefused(ada, reading(name),
                   "Refused: client 'ada' has no access to table '" + name +
-                      "'; ask the data owner for: sojourn-owner access " + name + " --add ada");
+                      "'; ask the data owner for: sojourn-owner access " + (name.empty() ? "TABLE" : name) +
+                      " --add ada");
   }
+  // A command that somebody may paste has no name that no table can have.
+  for (const char *table : {"a;id", "$(id)", "a'b"}) {
+    expectRefused(ada, reading(table),
+                  std::string("Refused: client 'ada' has no access to table '") + table +
+                      "'; ask the data owner for: sojourn-owner access TABLE --add ada");
+  }
+  // Strings of a message may share their bytes, so long ones are not copied.
+  const std::string name(257, 'a');
+  expectRefused(nobody, reading(name), "Malformed: table 0 has a name or version of 257 bytes, expected up to 256");
+  StepRequest many = reading("open");
+  many.tables.assign(65, many.tables[0]);
+  expectRefused(nobody, many, "Malformed: the step binds 65 tables, a program has up to 64");
   // Bytes that are no program are not looked at.
   runtime::EncodedProgram wrong = readProgram();
   wrong.program = "no program";

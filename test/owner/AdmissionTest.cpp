@@ -102,6 +102,21 @@ TEST_F(Admission, ListsAreReadOnce) {
   }
 }
 
+/// Programs are logged, which is a write. Columns and categories of no table are read again for it.
+TEST_F(Admission, ListsAreMadeAnewWhereATableHasChanged) {
+  Client ada = identified(*owner, key), nobody(*owner, "test", Peer::client);
+  EXPECT_EQ(listed(ada, true), (std::set<std::string>{"open", "private"}));
+  StepRequest keep;
+  keep.uploads = {f32({3}, {1, 2, 3})};
+  keep.results = {1};
+  ASSERT_EQ(nobody.run(keepProgram(), keep).error(), "");
+  Statements::since();
+  EXPECT_EQ(listed(ada, true), (std::set<std::string>{"open", "private"}));
+  EXPECT_LE(Statements::since(), 3u); // with their columns and access 6
+  EXPECT_EQ(listed(ada, true), (std::set<std::string>{"open", "private"}));
+  EXPECT_EQ(Statements::since(), 0u);
+}
+
 /// By this owner, and by another process's: one of its own on the same store.
 TEST_F(Admission, ChangesHoldForTheNextRequest) {
   auto other = std::make_unique<Owner>(world.environment());

@@ -208,6 +208,13 @@ TEST_F(Repetitions, ALateRequestToStopEndsNoOtherMessage) {
   EXPECT_EQ(stepsOf(2, 1), 6u) << "the message of before was meant";
   EXPECT_EQ(stepsOf(3, 4), 6u);
   EXPECT_EQ(stepsOf(4, 0), 2u) << "an older client means whichever runs";
+  // What is told is of the message that was asked about: another one may be on its way.
+  auto progressOf = [&](uint64_t mark) {
+    return client->send(watchBytes(client->session, false, mark)).root->body_as_Progress()->steps();
+  };
+  EXPECT_EQ(progressOf(4), 2u);
+  EXPECT_EQ(progressOf(0), 2u);
+  EXPECT_EQ(progressOf(5), 0u);
   // Nothing runs: what comes then is not kept for the next.
   EXPECT_EQ(client->send(watchBytes(client->session, true, 5)).kind(), wire::ReplyBody_Progress);
   EXPECT_EQ(stepsOf(5, 1), 6u);

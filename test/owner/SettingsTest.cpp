@@ -145,6 +145,13 @@ TEST_F(Settings, PlainTcpStaysOnThisMachine) {
     }
     EXPECT_EQ(problem("tls+" + address, false), "");
   }
+  for (const char *address :
+       {"tls+tcp://127.0.0.1", "tls+tcp://127.0.0.1:0", "tls+tcp://:", "tls+tcp://a:65536", "tls+tcp://a:7x"}) {
+    EXPECT_NE(problem(address, true).find("with a port from 1 to 65535; expected tls+tcp://host:port"),
+              std::string::npos)
+        << address;
+  }
+  EXPECT_EQ(problem("tls+tcp://[::1]:7443", false), "");
   for (const char *address : {"nonsense", "", "://x", "http://127.0.0.1:1", "tcp4://127.0.0.1:1", "ws://127.0.0.1:1",
                               "tls+tcp4://10.0.0.5:1", "TCP://127.0.0.1:1", "abstract://x"}) {
     EXPECT_NE(problem(address, true).find("expected "), std::string::npos) << address;

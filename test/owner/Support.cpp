@@ -121,9 +121,14 @@ static flatbuffers::Offset<flatbuffers::Vector<uint8_t>> vector(flatbuffers::Fla
 static flatbuffers::Offset<flatbuffers::Vector<flatbuffers::Offset<wire::Tensor>>>
 uploadsOf(flatbuffers::FlatBufferBuilder &builder, const StepRequest &step) {
   std::vector<flatbuffers::Offset<wire::Tensor>> uploads;
+  flatbuffers::Offset<flatbuffers::Vector<uint8_t>> shared;
+  if (step.sharedBehind) {
+    vector(builder, std::string(*step.sharedBehind, 'x'));
+    shared = vector(builder, step.uploads.at(0).data);
+  }
   for (const Upload &upload : step.uploads) {
     auto dims = builder.CreateVector(upload.dims);
-    auto data = vector(builder, upload.data);
+    auto data = step.sharedBehind ? shared : vector(builder, upload.data);
     uploads.push_back(wire::CreateTensor(builder, upload.element, dims, data, upload.sentAhead));
   }
   return builder.CreateVector(uploads);

@@ -15,6 +15,7 @@
 #include <cstring>
 #include <gtest/gtest.h>
 #include <random>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -85,6 +86,8 @@ struct StepRequest {
   /// Further steps of the message; of these states, uploads, slots, seeds, results and releases count.
   std::vector<StepRequest> repetitions;
   uint64_t deadlineMs = 0, mark = 0;
+  /// All uploads are the first one's bytes, behind so many others.
+  std::optional<size_t> sharedBehind;
 };
 
 /// A verified reply.

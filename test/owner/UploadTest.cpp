@@ -104,6 +104,38 @@ TEST_F(Uploads, AreCountedOnceWhenTheyBecomeHandles) {
             std::string::npos);
 }
 
+/// Copies of unaligned uploads do not share the bytes that a short message has once.
+TEST_F(Uploads, ThatShareTheirBytesAreNoMoreThanTheMessage) {
+  constexpr int kUploads = 40, kNumbers = 4'096;
+  const std::string type = "tensor<" + std::to_string(kNumbers) + "xf32>";
+  std::string arguments, body, last = "%a0";
+  for (int k = 0; k < kUploads; ++k) {
+    arguments += (k ? ", %a" : "%a") + std::to_string(k) + ": " + type + " {sojourn.kind = \"upload\"}";
+    if (k > 0) {
+      const std::string next = "%s" + std::to_string(k);
+      body += "    " + next + " = sojourn.add " + last + ", %a" + std::to_string(k) + " : " + type + ", " + type + "\n";
+      last = next;
+    }
+  }
+  auto program = encode(moduleText("(" + arguments + ") -> (" + type + " {sojourn.result = \"publish\"})",
+                                   body + "    return " + last + " : " + type));
+  StepRequest step;
+  step.uploads.assign(kUploads, f32({kNumbers}, std::vector<float>(kNumbers, 1)));
+  int refused = 0;
+  for (size_t behind = 0; behind < 16; behind += 4) {
+    step.sharedBehind = behind;
+    const Reply reply = client->run(program, step);
+    if (reply.error().empty()) { // aligned by chance: nothing was copied
+      EXPECT_EQ(values<float>(reply.published(0))[0], kUploads);
+    } else {
+      EXPECT_EQ(reply.error().find("Malformed: the uploads of the step have more bytes than its message"), 0u)
+          << reply.error();
+      ++refused;
+    }
+  }
+  EXPECT_GE(refused, 2);
+}
+
 TEST_F(Uploads, ANumberIsBoundOnceAndOnlyInItsSession) {
   EXPECT_EQ(received(1, 0, data), 12u);
   auto program = encode(moduleText("(%x: tensor<3xf32> {sojourn.kind = \"upload\"}, %y: tensor<3xf32> {sojourn.kind = "

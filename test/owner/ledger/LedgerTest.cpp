@@ -359,6 +359,14 @@ TEST_F(Rules, APlanThatDoesNotFitIsRefusedBeforeItsFirstStep) {
   EXPECT_EQ(textOf((*run)->close()), "");
 }
 
+/// Else refused steps fill the books: each opened a run.
+TEST_F(Rules, ARunWithoutAPlanHasRoomForAStep) {
+  const size_t entries = ledger->entries(1000)->size();
+  EXPECT_FALSE(ledger->openRun(runOf(2'000'000, 0)));
+  EXPECT_EQ(ledger->entries(1000)->size(), entries);
+  EXPECT_TRUE(ledger->openRun(runOf(1000, 0)));
+}
+
 TEST_F(Rules, TheLastOfABudgetIsSpentToTheLastStep) {
   auto run = ledger->openRun(runOf(1000, 0));
   ASSERT_TRUE(run);

@@ -169,7 +169,7 @@ struct Model {
     if (request.whole && request.steps == 0) {
       return Code::badRequest;
     }
-    if (!fits(request.client, request.items, request.steps)) {
+    if (!fits(request.client, request.items, std::max<uint64_t>(request.steps, 1))) {
       return Code::budgetExhausted;
     }
     runs.push_back({request, {}, false, true});
