@@ -52,8 +52,25 @@ llvm::Expected<sojourn::wire::Message> OwnerState::listDatasets(const wire::List
       shown.push_back(&record);
     }
   }
-  // A list may be long, and who asks for it need not take it.
-  return held(account, datasetsReply(shown));
+  // A list may be long, and who asks for it need not take it: all that show the same tables are one.
+  sojourn::wire::Message reply;
+  {
+    std::lock_guard lock(mutex);
+    if (lists.of != *records) {
+      lists = {*records, {}};
+    }
+    auto known = lists.replies.find(shown);
+    reply = known == lists.replies.end() ? reply : known->second;
+  }
+  if (reply.bytes.empty()) {
+    constexpr size_t kLists = 64;
+    reply = datasetsReply(shown);
+    std::lock_guard lock(mutex);
+    if (lists.of == *records && lists.replies.size() < kLists) {
+      lists.replies.emplace(shown, reply);
+    }
+  }
+  return held(account, std::move(reply));
 }
 
 llvm::Expected<sojourn::wire::Message> OwnerState::held(const std::string &account, sojourn::wire::Message message) {

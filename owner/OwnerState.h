@@ -19,6 +19,7 @@
 #include <array>
 #include <atomic>
 #include <chrono>
+#include <map>
 #include <mutex>
 #include <optional>
 
@@ -110,6 +111,11 @@ public:
   PlanCache plans;
   AccountLines refusals{kRefusalLines, kRefusalMs, "requests refused", "to"};
   AccountLines opened{kSessionLines, kSessionLineMs, "sessions opened", "for"};
+  /// Lists of datasets as replies, by the tables that they show; of the list in the catalogue that was read last.
+  struct {
+    std::shared_ptr<const std::vector<DatasetRecord>> of;
+    std::map<std::vector<const DatasetRecord *>, sojourn::wire::Message> replies;
+  } lists;
   AccountLines unreadable{kRefusalLines, kRefusalMs, "tables that cannot be read", "for"};
   Openings openings{limits.anonymousSessionsPerMinute};
   ThreadBudget threads;

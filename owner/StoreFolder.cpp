@@ -12,6 +12,7 @@
 #include <cstring>
 #include <fcntl.h>
 #include <filesystem>
+#include <pwd.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -31,6 +32,14 @@ std::string modeText(mode_t mode) {
   std::string text;
   llvm::raw_string_ostream(text) << llvm::format("%04o", static_cast<unsigned>(mode & 07777));
   return text;
+}
+
+/// The name of an account, or its number.
+std::string accountOf(uid_t number) {
+  std::vector<char> memory(16'384);
+  passwd entry{}, *found = nullptr;
+  const int status = getpwuid_r(number, &entry, memory.data(), memory.size(), &found);
+  return status == 0 && found ? std::string(found->pw_name) : std::to_string(number);
 }
 
 /// A new folder of mode 0700, whatever the umask; one that is there stays.
@@ -100,6 +109,12 @@ llvm::Error openStoreFolder(const std::string &directory) {
   }
   if (!S_ISDIR(facts.st_mode)) {
     return failure("cannot create the store '" + directory + "': it is a file, expected a folder");
+  }
+  if (facts.st_uid != geteuid()) { // files that root makes in it are not readable for its server
+    const std::string owner = accountOf(facts.st_uid);
+    return failure("the store '" + directory + "' belongs to the account '" + owner + "', and this is '" +
+                   accountOf(geteuid()) + "'; run the command as '" + owner + "', for example with: sudo -u " + owner +
+                   " ...");
   }
   if ((facts.st_mode & kOthers) != 0) {
     return failure("the store '" + directory + "' has mode " + modeText(facts.st_mode) +

@@ -172,6 +172,15 @@ TEST_F(PrivateTables, OfOnePopulationHaveOneCap) {
   expectHas(errorText(owner->grant("ada", "others", 1, 1e-5)), "has no cap");
   expectHas(errorText(owner->grant("ada", "nowhere", 1, 1e-5)), "no dataset is named 'nowhere'");
   expectHas(errorText(owner->setCap("nowhere", 1, 1e-5)), "no dataset is named 'nowhere'");
+  // Without people there is nobody's budget; it made the books disagree after a rename.
+  RegisterOptions open = options("points");
+  open.policy = Policy::open;
+  open.subject.reset();
+  EXPECT_EQ(add("a\n1\n2\n", open), "");
+  for (const std::string &error :
+       {errorText(owner->setCap("points", 1, 1e-5)), errorText(owner->grant("ada", "points", 1, 1e-5))}) {
+    expectHas(error, "dataset 'points' is open and names no subjects, so it has no people with a budget");
+  }
   expectHas(errorText(owner->grant("eve", "labs", 1, 1e-5)), "no client is named 'eve'; add it with");
   auto populations = owner->accounts().ledger().populations();
   ASSERT_TRUE(populations);

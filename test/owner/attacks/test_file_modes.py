@@ -120,3 +120,15 @@ def test_a_store_that_cannot_be_made(what, tmp_path):
     store = tmp_path / {"a file": "file", "below a file": "file/store", "a dead link": "link"}[what]
     done = subprocess.run([COMMAND, "datasets", "--store", store], capture_output=True, text=True, timeout=60)
     assert done.returncode == 1 and f"cannot create the store '{store}'" in done.stderr
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="gives a folder to another account")
+def test_a_store_of_another_account_is_left_alone(tmp_path):
+    """Files that root makes in it are not readable for the account that serves it."""
+    store = tmp_path / "store"
+    store.mkdir(mode=0o700)
+    os.chown(store, 4242, 4242)
+    command = [ROOT / "build/bin/sojourn-owner", "datasets", "--store", store]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 1 and list(store.iterdir()) == []
+    assert f"the store '{store}' belongs to the account '4242', and this is 'root'; run the command as" in done.stderr

@@ -160,7 +160,7 @@ def test_calls_that_are_short_each_run(tmp_path):
 
 
 def test_a_long_line_is_sorted_until_the_deadline(tmp_path):
-    with served(tmp_path, "[steps]\nseconds = 2\n") as (process, owner):
+    with served(tmp_path, "[steps]\nseconds = 2\nall_arena_bytes = 16_000_000_000\n") as (process, owner):
         used = seconds_used(process.pid)
         with pytest.raises(sojourn.Error, match="it took longer than 2 seconds"):
             torch.rand(50_000_000, device=owner.device).sort().values[0].item()
