@@ -286,8 +286,9 @@ llvm::Error Catalogue::transact(llvm::function_ref<llvm::Error()> changes) {
 /// All that `datasets` reads and that may change under one version.
 llvm::Expected<std::string> Catalogue::datasetsPrint() {
   std::string print;
-  for (const char *sql : {"SELECT name, version, policy, population, noise_multiplier, clip, metric_bound, subject, "
-                          "subjects_file, file, source, rows FROM datasets ORDER BY registered_ms, name",
+  for (const char *sql : {"SELECT name, version, policy, population, printf('%!.17g %!.17g %!.17g', noise_multiplier, "
+                          "clip, metric_bound), subject, subjects_file, file, source, rows, content_hash, "
+                          "registered_ms FROM datasets ORDER BY registered_ms, name",
                           "SELECT * FROM access ORDER BY 1, 2"}) {
     Statement read(database, sql);
     int state;
@@ -387,10 +388,16 @@ llvm::Expected<std::shared_ptr<const std::vector<DatasetRecord>>> Catalogue::dat
   if (state != SQLITE_DONE) {
     return lastError("reading datasets");
   }
-  listed = std::make_shared<const std::vector<DatasetRecord>>(std::move(records));
+  auto list = std::make_shared<const std::vector<DatasetRecord>>(std::move(records));
+  known.datasets = list;
+  // Where another process wrote meanwhile, it holds for this version alone.
+  auto again = datasetsPrint();
+  if (!again) {
+    return again.takeError();
+  }
+  listed = *again == *print ? list : nullptr;
   listedPrint = std::move(*print);
-  known.datasets = listed;
-  return listed;
+  return list;
 }
 
 Catalogue::Answers &Catalogue::answers() {

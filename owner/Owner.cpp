@@ -262,7 +262,7 @@ llvm::Expected<sojourn::wire::Message> OwnerState::serve(const wire::Request &re
   switch (request.body_type()) {
   case wire::RequestBody_Hello: return hello(*request.body_as_Hello(), peer, connection, certificate);
   case wire::RequestBody_Prove: return prove(*request.body_as_Prove(), connection, certificate);
-  case wire::RequestBody_ListDatasets: return listDatasets(*request.body_as_ListDatasets(), peer);
+  case wire::RequestBody_ListDatasets: return listDatasets(*request.body_as_ListDatasets(), peer, connection);
   case wire::RequestBody_Step: return step(*request.body_as_Step(), bytes);
   case wire::RequestBody_Release: return release(*request.body_as_Release());
   case wire::RequestBody_Upload: return upload(*request.body_as_Upload());

@@ -7,6 +7,8 @@
 #include "runtime/Limits.h"
 #include "runtime/stream/Frame.h"
 
+#include <utility>
+
 namespace sojourn::owner {
 
 using llvm::Twine;
@@ -30,7 +32,8 @@ llvm::Error OwnerState::settleAccess() {
 
 /// Those to which the session's account has access. Without a session, as older clients ask, it is a
 /// client without an identity, or this process. The catalogue is read where it has changed alone.
-llvm::Expected<sojourn::wire::Message> OwnerState::listDatasets(const wire::ListDatasets &request, Peer peer) {
+llvm::Expected<sojourn::wire::Message> OwnerState::listDatasets(const wire::ListDatasets &request, Peer peer,
+                                                                uint64_t connection) {
   std::string account = peer == Peer::owner ? kLocalClient : "";
   auto records = [&]() -> llvm::Expected<std::shared_ptr<const std::vector<DatasetRecord>>> {
     std::lock_guard lock(mutex);
@@ -54,23 +57,25 @@ llvm::Expected<sojourn::wire::Message> OwnerState::listDatasets(const wire::List
   }
   // A list may be long, and who asks for it need not take it: all that show the same tables are one.
   sojourn::wire::Message reply;
+  decltype(lists) gone; // freed without the mutex
   {
     std::lock_guard lock(mutex);
     if (lists.of != *records) {
-      lists = {*records, {}};
+      gone = std::exchange(lists, {*records, {}, 0});
     }
     auto known = lists.replies.find(shown);
     reply = known == lists.replies.end() ? reply : known->second;
   }
   if (reply.bytes.empty()) {
-    constexpr size_t kLists = 64;
+    constexpr size_t kLists = 64, kBytes = size_t{64} << 20;
     reply = datasetsReply(shown);
     std::lock_guard lock(mutex);
-    if (lists.of == *records && lists.replies.size() < kLists) {
-      lists.replies.emplace(shown, reply);
+    const bool hasRoom = lists.replies.size() < kLists && reply.bytes.size() <= kBytes - lists.bytes;
+    if (lists.of == *records && hasRoom && lists.replies.emplace(shown, reply).second) {
+      lists.bytes += reply.bytes.size();
     }
   }
-  return held(account, std::move(reply));
+  return connection ? held(account, std::move(reply)) : llvm::Expected<sojourn::wire::Message>(std::move(reply));
 }
 
 llvm::Expected<sojourn::wire::Message> OwnerState::held(const std::string &account, sojourn::wire::Message message) {
@@ -117,7 +122,7 @@ llvm::Expected<sojourn::wire::Message> OwnerState::budget(const wire::GetBudget 
   return budgetReply(*info);
 }
 
-llvm::Expected<Charged> OwnerState::charged(const std::string &dataset) {
+llvm::Expected<Charged> OwnerState::charged(const std::string &dataset, double epsilon) {
   if (llvm::Error error = checkOpen()) {
     return error;
   }
@@ -126,7 +131,7 @@ llvm::Expected<Charged> OwnerState::charged(const std::string &dataset) {
   if (!record) {
     return record.takeError();
   }
-  if (record->policy == Policy::open && !record->subject) {
+  if (epsilon > 0 && record->policy == Policy::open && !record->subject) {
     return failure("dataset '" + dataset +
                    "' is open and names no subjects, so it has no people with a budget; "
                    "budgets are for private datasets");
@@ -135,12 +140,12 @@ llvm::Expected<Charged> OwnerState::charged(const std::string &dataset) {
 }
 
 llvm::Error Owner::setCap(const std::string &dataset, double epsilon, double delta) {
-  auto on = state->charged(dataset);
+  auto on = state->charged(dataset, epsilon);
   return on ? state->accounts->setCap(*on, {epsilon, delta}) : on.takeError();
 }
 
 llvm::Error Owner::grant(const std::string &client, const std::string &dataset, double epsilon, double delta) {
-  auto on = state->charged(dataset);
+  auto on = state->charged(dataset, epsilon);
   if (!on) {
     return on.takeError();
   }

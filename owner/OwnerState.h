@@ -67,9 +67,10 @@ public:
   llvm::Expected<sojourn::wire::Message> begin(const std::string &name, const std::string &account,
                                                const std::string &said, uint64_t connection,
                                                const std::string &key = "");
-  llvm::Expected<Charged> charged(const std::string &dataset);
+  llvm::Expected<Charged> charged(const std::string &dataset, double epsilon);
   llvm::Expected<sojourn::wire::Message> budget(const wire::GetBudget &request);
-  llvm::Expected<sojourn::wire::Message> listDatasets(const wire::ListDatasets &request, Peer peer);
+  llvm::Expected<sojourn::wire::Message> listDatasets(const wire::ListDatasets &request, Peer peer,
+                                                      uint64_t connection);
   llvm::Error settleAccess();
   llvm::Error settleNames();
   llvm::Error checkKey(uint64_t session);
@@ -115,6 +116,7 @@ public:
   struct {
     std::shared_ptr<const std::vector<DatasetRecord>> of;
     std::map<std::vector<const DatasetRecord *>, sojourn::wire::Message> replies;
+    size_t bytes = 0; ///< of the replies
   } lists;
   AccountLines unreadable{kRefusalLines, kRefusalMs, "tables that cannot be read", "for"};
   Openings openings{limits.anonymousSessionsPerMinute};

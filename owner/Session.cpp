@@ -2,7 +2,6 @@
 // Opening, leasing and ending of sessions.
 #include "owner/Session.h"
 
-#include "llvm/ADT/DenseSet.h"
 #include "llvm/ADT/STLExtras.h"
 
 #include "owner/Accounts.h"
@@ -13,7 +12,7 @@
 #include "llvm/ADT/ScopeExit.h"
 
 #include <cstring>
-#include <set>
+#include <unordered_set>
 #include <utility>
 
 namespace sojourn::owner {
@@ -139,6 +138,9 @@ size_t heldBytes(const runtime::TensorType &type, const LabelPtr &label) {
 
 Handle Sessions::takeHandle(Session &session, uint64_t id) {
   auto found = session.handles.find(id);
+  if (found == session.handles.end()) {
+    return {};
+  }
   Handle handle = std::move(found->second);
   session.handles.erase(found);
   letGo(session, handle.held);
@@ -146,7 +148,7 @@ Handle Sessions::takeHandle(Session &session, uint64_t id) {
 }
 
 llvm::Error Sessions::checkRelease(const Session &session, llvm::ArrayRef<uint64_t> handles) {
-  llvm::DenseSet<uint64_t> distinct;
+  std::unordered_set<uint64_t> distinct; // ids are the client's own: any number
   for (uint64_t id : handles) {
     if (!session.handles.count(id)) {
       return requestError(wire::ErrorCode_Handle,

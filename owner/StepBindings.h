@@ -7,9 +7,9 @@
 #include "owner/Session.h"
 #include "owner/Store.h"
 
-#include "llvm/ADT/DenseSet.h"
 #include "llvm/ADT/StringRef.h"
 
+#include <unordered_set>
 #include <vector>
 
 namespace sojourn::owner {
@@ -68,7 +68,7 @@ private:
   Session &session;
   const size_t messageBytes;
   size_t copied = 0;                                        ///< bytes of uploads
-  llvm::DenseSet<uint64_t> bound;                           ///< numbers of uploads sent ahead
+  std::unordered_set<uint64_t> bound;                       ///< numbers of uploads sent ahead
   std::vector<std::shared_ptr<const LoadedDataset>> tables; ///< keeps them loaded while they run
 };
 

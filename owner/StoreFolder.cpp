@@ -113,8 +113,9 @@ llvm::Error openStoreFolder(const std::string &directory) {
   if (facts.st_uid != geteuid()) { // files that root makes in it are not readable for its server
     const std::string owner = accountOf(facts.st_uid);
     return failure("the store '" + directory + "' belongs to the account '" + owner + "', and this is '" +
-                   accountOf(geteuid()) + "'; run the command as '" + owner + "', for example with: sudo -u " + owner +
-                   " ...");
+                   accountOf(geteuid()) + "'; run the command as '" + owner + "', for example with: sudo -u '#" +
+                   std::to_string(facts.st_uid) + "' ... (in a container: --user " + std::to_string(facts.st_uid) +
+                   ")");
   }
   if ((facts.st_mode & kOthers) != 0) {
     return failure("the store '" + directory + "' has mode " + modeText(facts.st_mode) +

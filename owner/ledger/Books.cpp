@@ -350,6 +350,13 @@ Status Books::enter(const Entry &entry, const Burnt &body) {
   return {};
 }
 
+Status Books::hasRoom(const RunOpened &body) const {
+  if (Status status = checkItems(body.client, body.relation, body.items)) {
+    return status;
+  }
+  return admit(body.client, body.items, std::max<uint64_t>(body.steps, 1));
+}
+
 Status Books::enter(const Entry &entry, const RunOpened &body) {
   if (Status status = checkItems(body.client, body.relation, body.items)) {
     return status;
@@ -358,9 +365,7 @@ Status Books::enter(const Entry &entry, const RunOpened &body) {
     return illegal("a run that is paid for as a whole must declare its steps");
   }
   // A plan that does not fit is refused before its first step, whenever it is paid for.
-  // One without a plan has room for a step at least: else refused steps open runs, and fill the books, for nothing.
-  // Books of before have such runs.
-  if (Status status = admit(body.client, body.items, decided ? body.steps : std::max<uint64_t>(body.steps, 1))) {
+  if (Status status = admit(body.client, body.items, body.steps)) {
     return status;
   }
   if (body.whole) {

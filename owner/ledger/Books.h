@@ -76,6 +76,9 @@ public:
 
   /// What `count` releases at these items' costs would be refused for; nothing if they fit now.
   Status admit(const std::string &client, const std::vector<Item> &items, uint64_t count) const;
+  /// Whether a new run has room for a step at least: else refused steps open runs, and fill the books, for nothing. No
+  /// rule of entries: books of before have such runs.
+  Status hasRoom(const RunOpened &body) const;
   /// Fills in the populations. Refuses unknown names, and people named twice: their shifts at one
   /// noise site add up before they are squared, which the sum of two charges does not cover.
   Status complete(const std::string &client, Relation relation, std::vector<Item> &items) const;

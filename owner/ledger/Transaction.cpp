@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstring>
 #include <sodium.h>
+#include <type_traits>
 
 namespace sojourn::owner::ledger {
 
@@ -81,6 +82,11 @@ template <typename Opened>
 Result<uint64_t> Ledger::Transaction::open(Opened body) {
   if (Status status = ledger.books.complete(body.client, body.relation, body.items)) {
     return *status;
+  }
+  if constexpr (std::is_same_v<Opened, RunOpened>) {
+    if (Status status = body.whole ? Status() : ledger.books.hasRoom(body)) {
+      return *status;
+    }
   }
   if (Status status = append(std::move(body))) {
     return *status;

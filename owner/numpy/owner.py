@@ -227,7 +227,7 @@ class NumpyOwner:
         session = found(self._sessions.get(message.session), "unknown or closed session; connect again", SESSION)
         # A mark names the message that is meant; a request that comes late stops no other.
         session.stop = session.stop or (bool(message.stop) and message.mark in (0, session.mark))
-        return replies.progress(session.progress)
+        return replies.progress(session.progress if message.mark in (0, session.mark) else 0)
 
     def _bye(self, message: wire.Record) -> bytes:
         self._sessions.pop(message.session, None)

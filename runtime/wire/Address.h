@@ -3,6 +3,7 @@
 #ifndef SOJOURN_RUNTIME_WIRE_ADDRESS_H
 #define SOJOURN_RUNTIME_WIRE_ADDRESS_H
 
+#include <algorithm>
 #include <string>
 #include <string_view>
 
@@ -56,7 +57,9 @@ inline std::string addressProblem(std::string_view address, bool plainTcp = fals
   const std::string found = "'" + std::string(address) + "' is not ";
   if (scheme == "tls+tcp" && !hasPort(address.substr(end + 3))) {
     return found + "an address with a port from 1 to 65535; expected tls+tcp://host:port, such as tls+tcp://" +
-           std::string(address.substr(end + 3, address.find(':', end + 3) - end - 3)) + ":7443";
+           std::string(
+               address.substr(end + 3, address.find(':', std::max(end + 3, address.rfind(']') + 1)) - end - 3)) +
+           ":7443";
   }
   if (scheme == "ipc" || scheme == "tls+tcp" || scheme == "inproc") {
     return {};

@@ -22,7 +22,7 @@ from torch import nn
 
 import sojourn
 from sojourn import _sojourn
-from sojourn.owner import Owner, _opened
+from sojourn.owner import Owner
 from sojourn_wire.Request import Request
 from sojourn_wire.RequestBody import RequestBody
 from sojourn_wire.Step import Step
@@ -53,7 +53,7 @@ class Recorder:
     def __init__(self):
         self.embedded = _sojourn.EmbeddedOwner()
         self.messages = []
-        self.owner = Owner(_opened(self.handle, "recorded"), "recorded", self.embedded)
+        self.owner = Owner(_sojourn.Session(self.handle, "recorded"), "recorded", self.embedded)
         for name, rows in ROWS.items():
             values = columns(rows) if name != "wide" else {"n": torch.randint(0, 256, (rows,))}
             bounds = {key: pair for key, pair in BOUNDS.items() if key in values} if name != "wide" else {"n": (0, 255)}

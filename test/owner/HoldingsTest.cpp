@@ -218,6 +218,31 @@ TEST(Holdings, WhoKeepsAllOfItsShareStillRunsSteps) {
   EXPECT_EQ(client.run(publishProgram(), fetch).published(0), bytes<float>({1, 2, 3}));
 }
 
+/// Ids are the client's own, the largest ones, too; a release names each once.
+TEST(Handles, AnyNumberIsReleasedOnce) {
+  World world;
+  Owner owner(world.environment());
+  Client client(owner, "ada");
+  StepRequest keep;
+  keep.uploads = {f32({3}, {1, 2, 3})};
+  std::vector<uint64_t> ids = {~uint64_t{0} - 1};
+  for (uint64_t number = 0; number < 100; ++number) {
+    ids.push_back(number);
+  }
+  ids.push_back(~uint64_t{0});
+  for (uint64_t id : ids) {
+    keep.results = {id};
+    ASSERT_EQ(client.run(keepProgram(), keep).error(), "");
+  }
+  for (uint64_t twice : {ids.front(), ids.back()}) {
+    std::vector<uint64_t> again = ids;
+    again.push_back(twice);
+    EXPECT_NE(client.send(releaseBytes(client.session, again)).error().find("is released twice"), std::string::npos);
+  }
+  EXPECT_EQ(client.send(releaseBytes(client.session, ids)).error(), "");
+  EXPECT_EQ(owner.figures().values, 0u);
+}
+
 struct LeftBehind : testing::Test {
   World world;
   Owner owner{world.environment()};
