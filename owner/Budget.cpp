@@ -75,7 +75,7 @@ MemoryBudget::MemoryBudget(size_t limit, int64_t waitMs)
     : limit(limit ? limit : machineBytes() / 4 * 3), reserve(std::min(this->limit / 16, size_t{256} << 20)),
       waitMs(waitMs), leased(this->limit), leasedSmall(reserve) {}
 
-/// Whether it fits, and none that came before and goes before waits for the memory of all.
+/// Whether it fits, and no earlier waiter that goes before it waits for the memory of all.
 bool MemoryBudget::isNext(const Waiter &waiter) const {
   auto hasShare = [&](const Waiter &each) {
     return leased.used(each.account) + each.bytes <= leased.share(each.account);

@@ -310,7 +310,7 @@ llvm::Expected<std::shared_ptr<const std::vector<DatasetRecord>>> Catalogue::dat
   if (known.datasets) {
     return known.datasets;
   }
-  // Most that writes changes no table: programs are logged. What a version has never changes.
+  // Most writes log programs and change no table. The content of a version never changes.
   auto print = datasetsPrint();
   if (!print) {
     return print.takeError();
@@ -390,7 +390,7 @@ llvm::Expected<std::shared_ptr<const std::vector<DatasetRecord>>> Catalogue::dat
   }
   auto list = std::make_shared<const std::vector<DatasetRecord>>(std::move(records));
   known.datasets = list;
-  // Where another process wrote meanwhile, it holds for this version alone.
+  // If another process wrote meanwhile, the list is not reused for later versions of the catalogue.
   auto again = datasetsPrint();
   if (!again) {
     return again.takeError();

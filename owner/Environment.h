@@ -15,8 +15,7 @@ namespace sojourn::owner {
 /// What a step is about to do outside of every lock.
 enum class Phase { planning, proving, running };
 
-/// A line of the log. What is known of a request or a session stands beside the text, for a log that machines read;
-/// empty where it is not known.
+/// A line of the log. The fields beside the text are for a log that machines read; unknown ones are empty.
 struct LogLine {
   template <class Text>
   requires std::convertible_to<const Text &, std::string_view> LogLine(const Text &text) : text(text) {}

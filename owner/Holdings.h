@@ -13,9 +13,9 @@
 
 namespace sojourn::owner {
 
-/// What one value, or one upload, of so many bytes takes: its buffer with what belongs to it, and its entry.
+/// Memory of a value or an upload of `bytes` bytes: its buffer with header, and its entry in the session.
 size_t heldBytes(size_t bytes);
-/// Of a program that a session may refer to by its hash.
+/// Memory of a program that a session may refer to by its hash, in bytes.
 inline constexpr size_t kProgramBytes = 192;
 
 /// Errors tell a client of its own use alone.

@@ -241,7 +241,7 @@ llvm::Expected<sojourn::wire::Message> OwnerState::serve(const wire::Request &re
   if (llvm::Error error = checkOpen()) {
     return error;
   }
-  if (connection == 0) { // nobody else does
+  if (connection == 0) { // without a server there is no housekeeper
     tidy();
   }
   if (const uint64_t session = sessionOf(request)) {

@@ -37,7 +37,7 @@ struct Handle {
   size_t held = 0; ///< bytes that count for its account
 };
 
-/// What a value takes: buffer, entry, sizes and label. Labels of one table are shared.
+/// Memory of a value, in bytes: buffer, entry, sizes and label. Labels with one source are shared and cost nothing.
 size_t heldBytes(const runtime::TensorType &type, const LabelPtr &label);
 
 /// An upload that arrives in parts, ahead of the step that binds it.

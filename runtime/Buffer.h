@@ -44,7 +44,7 @@ public:
   ~BufferPool();
   /// Contents are undefined. A size of 0 gives a valid, empty buffer.
   std::shared_ptr<Buffer> allocate(size_t size);
-  /// What a buffer of so many bytes takes, with all that belongs to it.
+  /// Memory of a buffer of `size` bytes, with its header and rounding, in bytes.
   static size_t chunkBytes(size_t size);
   /// Blocks asked from the system so far (for tests).
   size_t systemAllocations() const;

@@ -41,8 +41,8 @@ def test_eigenvectors_of_many_wild_matrices_keep_the_heap(generator):
     factored_under_malloc_checks(int(generator.integers(2**31)), 40, ["eig"])
 
 
-def check_eigenvectors(matrices):
-    """By mpmath: |A v - lambda v| is small against |A|, whose square no double could hold. Balancing costs some digits."""
+def check_eigenvectors(matrices, within):
+    """By mpmath: |A v - lambda v| is small against |A|, whose square no double could hold."""
     with sojourn.local() as owner:
         values, vectors = (y.cpu() for y in torch.linalg.eig(matrices.to(owner.device)))
     count, size = matrices.shape[:2]
@@ -52,17 +52,17 @@ def check_eigenvectors(matrices):
             for j in range(size):
                 value, vector = mpmath.mpmathify(values[k, j].item()), mpmath.matrix(vectors[k, :, j].tolist())
                 error = mpmath.norm(a * vector - value * vector, mpmath.inf)
-                assert error <= 1e-9 * largest * mpmath.norm(vector, mpmath.inf), matrices[k]
+                assert error <= within * largest * mpmath.norm(vector, mpmath.inf), matrices[k]
                 assert abs(mpmath.norm(vector, 2) - 1) < 1e-12, matrices[k]
 
 
 def test_eigenvectors_at_any_scale(generator):
     scales = 10.0 ** generator.uniform(-306, 306, (24, 1, 1))
-    check_eigenvectors(torch.from_numpy(generator.standard_normal((24, 5, 5)) * scales))
+    check_eigenvectors(torch.from_numpy(generator.standard_normal((24, 5, 5)) * scales), within=1e-13)
 
 
 def test_eigenvectors_of_wild_matrices(generator):
-    """Elements of 1e300 beside those of 1e-300, and of random bits."""
+    """Elements of 1e300 beside those of 1e-300, and of random bits: balancing costs some digits, 2e-12 at most seen."""
     for size in (3, 4, 8):
         for _ in range(8):
-            check_eigenvectors(wild(generator, (4, size, size), np.float64))
+            check_eigenvectors(wild(generator, (4, size, size), np.float64), within=1e-10)
