@@ -53,6 +53,7 @@ llvm::Error showCertificate(Owner &owner, const Arguments &arguments);
 
 llvm::Error replaceTable(Owner &owner, const Arguments &arguments);
 llvm::Error renameTable(Owner &owner, const Arguments &arguments);
+llvm::Error changePolicy(Owner &owner, const Arguments &arguments);
 llvm::Error removeTable(Owner &owner, const Arguments &arguments);
 llvm::Error changeKey(Owner &owner, const Arguments &arguments);
 llvm::Error removeClient(Owner &owner, const Arguments &arguments);

@@ -106,6 +106,24 @@ llvm::Error removeTable(Owner &owner, const Arguments &arguments) {
   return llvm::Error::success();
 }
 
+llvm::Error changePolicy(Owner &owner, const Arguments &arguments) {
+  Policy policy = parsePolicy(arguments.policy).value_or(Policy::privateOnly);
+  auto record = owner.dataset(arguments.name);
+  if (!record) {
+    return record.takeError();
+  }
+  const bool opens = policy == Policy::open && record->policy != Policy::open;
+  if (opens && !arguments.yes &&
+      !isConfirmed("let clients with access publish values of table " + record->name + " without noise?")) {
+    return llvm::createStringError("table '" + record->name + "' is still private; answer y to open it, or add --yes");
+  }
+  if (llvm::Error error = owner.setPolicy(arguments.name, policy, arguments.rowsAreSubjects)) {
+    return error;
+  }
+  standardOutput() << arguments.name << ": policy " << policyName(policy) << '\n';
+  return llvm::Error::success();
+}
+
 llvm::Error changeKey(Owner &owner, const Arguments &arguments) {
   auto key = signing::readPublicKey(arguments.key);
   if (!key) {

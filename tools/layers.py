@@ -28,7 +28,8 @@ LAYERS = {
     "runtime/stream": "nng",
     "runtime/privacy": "",
     "runtime/signing": "runtime/privacy",
-    "runtime/terms": "runtime/privacy runtime/wire passes/privacy mlir",
+    "runtime/terms/Defaults": "",
+    "runtime/terms": "runtime/terms/Defaults runtime/privacy runtime/wire passes/privacy mlir",
     "owner/ledger": "runtime runtime/privacy runtime/signing",
     "owner": "dialect/Signature owner/ledger runtime runtime/privacy runtime/signing runtime/stream runtime/terms runtime/wire passes passes/privacy dialect dialect/rows mlir nng",
     # The recorder knows torch and the importer knows MLIR: they meet at the trace, which knows neither.
@@ -37,7 +38,7 @@ LAYERS = {
     "frontend/recording/Trace": "dialect dialect/elements",
     "frontend/recording/TraceWalk": "frontend/recording/Trace",
     "frontend/recording/Origin": "frontend/recording/Trace torch",
-    "frontend/wire": "frontend frontend/recording/Trace runtime runtime/signing runtime/stream runtime/wire dialect nng",
+    "frontend/wire": "frontend frontend/recording/Trace runtime runtime/terms/Defaults runtime/signing runtime/stream runtime/wire dialect nng",
     "frontend/tables/TableRecords": "frontend/wire frontend/recording/Trace runtime/wire",
     "frontend/compile": "dialect/Signature frontend frontend/wire frontend/recording/Trace frontend/recording/TraceWalk "
     "frontend/recording/Origin passes passes/privacy runtime runtime/privacy runtime/terms dialect mlir",
@@ -47,7 +48,7 @@ LAYERS = {
     "frontend/recording/TraceWalk "
     "frontend/recording/Origin runtime torch",
     "frontend/tables": "dialect/Part frontend frontend/tables/TableRecords frontend/wire frontend/compile frontend/recording "
-    "frontend/session runtime runtime/privacy runtime/wire torch",
+    "frontend/session runtime runtime/privacy runtime/terms/Defaults runtime/wire torch",
     "frontend/Sojourn": "frontend frontend/wire frontend/recording frontend/session frontend/tables runtime/privacy "
     "runtime/wire torch",
     "frontend/Scope": "frontend/Sojourn torch",

@@ -11,6 +11,9 @@
 #include <CLI/CLI.hpp>
 #include <sys/stat.h>
 
+#include <algorithm>
+#include <filesystem>
+
 using namespace sojourn::owner;
 
 namespace {
@@ -104,15 +107,6 @@ llvm::Error programs(Owner &owner, const Arguments &arguments) {
   return llvm::Error::success();
 }
 
-llvm::Error changePolicy(Owner &owner, const Arguments &arguments) {
-  Policy policy = parsePolicy(arguments.policy).value_or(Policy::privateOnly);
-  if (llvm::Error error = owner.setPolicy(arguments.name, policy, arguments.rowsAreSubjects)) {
-    return error;
-  }
-  standardOutput() << arguments.name << ": policy " << policyName(policy) << '\n';
-  return llvm::Error::success();
-}
-
 llvm::Error changeDefaults(Owner &owner, const Arguments &arguments) {
   auto record = owner.dataset(arguments.name);
   if (!record) {
@@ -187,22 +181,25 @@ public:
     addService(app);
     addBudgets(app);
   }
-  Action chosen() const {
-    for (const auto &[command, action] : actions) {
-      if (command->parsed()) {
-        return action;
-      }
-    }
-    return nullptr;
-  }
+  Action action() const { return chosen().action; }
+  bool makesStore() const { return chosen().makesStore; }
   bool isServing() const { return serving->parsed(); }
 
 private:
-  CLI::App *add(CLI::App &parent, const char *name, const char *what, Action action) {
+  struct Choice {
+    CLI::App *command;
+    Action action;
+    bool makesStore;
+  };
+  const Choice &chosen() const {
+    return *std::find_if(choices.begin(), choices.end(), [](const Choice &choice) { return choice.command->parsed(); });
+  }
+  /// A command that works on the store, and makes it with `makesStore`.
+  CLI::App *add(CLI::App &parent, const char *name, const char *what, Action action, bool makesStore = false) {
     CLI::App *command = parent.add_subcommand(name, what);
     command->add_option("--store", arguments.store, "folder of the owner's data ($SOJOURN_STORE)")
         ->capture_default_str();
-    actions.emplace_back(command, action);
+    choices.push_back({command, action, makesStore});
     return command;
   }
   CLI::App &group(CLI::App &parent, const char *name, const char *what) {
@@ -287,7 +284,7 @@ private:
   }
 
   void addTables(CLI::App &app) {
-    CLI::App *command = add(app, "import", "register a table from a file", import);
+    CLI::App *command = add(app, "import", "register a table from a file", import, /*makesStore=*/true);
     addFile(command);
     command->add_option("--name", arguments.name, "name that clients use")->required();
     addPolicy(command, "--policy")->capture_default_str();
@@ -352,6 +349,7 @@ private:
     addPolicy(command, "policy")->required();
     command->add_flag("--rows-are-subjects", arguments.rowsAreSubjects,
                       "each row is about a different person (if the import declared no subjects)");
+    command->add_flag("--yes", arguments.yes, "do not ask before a private table becomes open");
 
     command =
         add(app, "defaults", "change a private table's defaults for steps that declare no terms; takes effect at once",
@@ -364,13 +362,13 @@ private:
   }
 
   void addService(CLI::App &app) {
-    CLI::App *command = add(app, "serve", "answer clients until interrupted", serveTables);
+    CLI::App *command = add(app, "serve", "answer clients until interrupted", serveTables, /*makesStore=*/true);
     serving = command;
     addSettings(command, arguments);
     command->add_flag("--verbose", arguments.verbose, "log every request (sizes, never values)");
 
     command = add(app, "cert", "show the certificate of tls+tcp:// addresses, which is made at the first use",
-                  showCertificate);
+                  showCertificate, /*makesStore=*/true);
     command->add_flag("--renew", arguments.renew, "make another one in its place, for servers that start from now on");
 
     command = add(app, "status",
@@ -393,7 +391,7 @@ private:
 
   void addBudgets(CLI::App &app) {
     CLI::App &clients = group(app, "client", "manage clients; takes effect at once, in a running server too");
-    CLI::App *command = add(clients, "add", "add a client by its public key", addClient);
+    CLI::App *command = add(clients, "add", "add a client by its public key", addClient, /*makesStore=*/true);
     addClientName(command, "name for the client: letters, digits and - _ . @");
     addKey(command);
     command->add_flag("--continue-budget", arguments.continuesBudget,
@@ -434,12 +432,13 @@ private:
     add(ledgers, "verify", "check chain, signatures, sums and sealed bytes of the whole ledger",
         [](Owner &owner, const Arguments &) { return verifyLedger(owner, standardOutput()); });
 
-    add(app, "key", "print the owner's public key, which verifies receipts and identifies the owner to clients", key);
+    add(app, "key", "print the owner's public key, which verifies receipts and identifies the owner to clients", key,
+        /*makesStore=*/true);
   }
 
   Arguments &arguments;
   CLI::App *serving = nullptr;
-  std::vector<std::pair<CLI::App *, Action>> actions;
+  std::vector<Choice> choices;
 };
 
 } // namespace
@@ -464,12 +463,19 @@ int main(int argc, char **argv) {
     PrintableStream(llvm::errs()) << "sojourn-owner: " << llvm::toString(std::move(wrong)) << '\n';
     return 2;
   }
+  if (!commands.makesStore() && arguments.from.empty() && !std::filesystem::exists(arguments.store)) {
+    PrintableStream(llvm::errs()) << "sojourn-owner: there is no store at '" << arguments.store
+                                  << "'; name one with --store or $SOJOURN_STORE, or make one with 'sojourn-owner "
+                                     "import FILE --name NAME --store "
+                                  << arguments.store << "'\n";
+    return 1;
+  }
   umask(077); // what it makes is its account's alone
   Environment environment = Environment::system(arguments.store);
   environment.log = logToStandardError(arguments.verbose, arguments.settings.log == "json");
   Owner owner(std::move(environment), arguments.settings.limits);
   std::string problem = owner.status();
-  llvm::Error result = problem.empty() ? commands.chosen()(owner, arguments) : llvm::createStringError(problem);
+  llvm::Error result = problem.empty() ? commands.action()(owner, arguments) : llvm::createStringError(problem);
   if (result) {
     PrintableStream(llvm::errs()) << "sojourn-owner: " << llvm::toString(std::move(result)) << '\n';
     return 1;

@@ -109,7 +109,7 @@ std::string readTables(const schema::Artifact &stored, size_t room, Artifact &ar
   for (uint32_t i = 0; i < (stored.tables() ? stored.tables()->size() : 0); ++i) {
     const schema::ArtifactTable &from = *stored.tables()->Get(i);
     Dataset table{
-        from.name() ? from.name()->str() : "", from.policy() ? from.policy()->str() : "", "", from.rows(), {}, 0, 0, 0};
+        from.name() ? from.name()->str() : "", from.policy() ? from.policy()->str() : "", "", from.rows(), {}, std::nullopt};
     if (!isUtf8(table.name)) {
       return "the name of table " + std::to_string(i) + " (counting from 0) is not UTF-8 text";
     }
@@ -123,9 +123,7 @@ std::string readTables(const schema::Artifact &stored, size_t room, Artifact &ar
       return "table '" + table.name + "' has " + std::to_string(from.defaults()->size()) + " defaults, expected 3";
     }
     if (from.defaults()) {
-      table.noiseMultiplier = from.defaults()->Get(0);
-      table.clip = from.defaults()->Get(1);
-      table.metricBound = from.defaults()->Get(2);
+      table.defaults = {from.defaults()->Get(0), from.defaults()->Get(1), from.defaults()->Get(2)};
     }
     for (uint32_t k = 0; k < (from.columns() ? from.columns()->size() : 0); ++k) {
       const schema::ArtifactColumn &entry = *from.columns()->Get(k);
@@ -268,8 +266,8 @@ void Artifact::save(const std::string &path) const {
                                                      shape, limits, texts, numbers));
     }
     std::vector<double> defaults;
-    if (table.policy == "private" && table.noiseMultiplier != 0) {
-      defaults = {table.noiseMultiplier, table.clip, table.metricBound};
+    if (table.policy == "private" && table.defaults) {
+      defaults = {table.defaults->noiseMultiplier, table.defaults->clip, table.defaults->metricBound};
     }
     tableOffsets.push_back(
         schema::CreateArtifactTableDirect(builder, table.name.c_str(), table.rows.value_or(0), &columns,

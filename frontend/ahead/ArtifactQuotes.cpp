@@ -173,7 +173,7 @@ RunQuote quoteRun(const Artifact &artifact, const std::string &table, double del
   if (epsilon > 0) {
     quote.noiseMultiplier = noiseFor(run, {epsilon, delta});
   } else if (noiseMultiplier == 0) {
-    quote.noiseMultiplier = infoOf(*found).noiseMultiplier;
+    quote.noiseMultiplier = infoOf(*found).defaults.noiseMultiplier;
   }
   if (!(quote.noiseMultiplier >= privacy::kNoiseMin && quote.noiseMultiplier <= privacy::kNoiseMax)) {
     raise(ErrorKind::Error, "the noise multiplier is " + std::to_string(quote.noiseMultiplier) +

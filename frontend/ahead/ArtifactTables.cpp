@@ -39,8 +39,6 @@ private:
   std::shared_ptr<RowReader> recorded_;
 };
 
-auto defaultsOf(const Dataset &table) { return std::tie(table.noiseMultiplier, table.clip, table.metricBound); }
-
 /// What of the categories differs from those that a step was compiled for, or an empty text.
 std::string otherCategories(const Meaning &compiled, const Meaning &there) {
   if (compiled.hasSameCategories(there)) {
@@ -68,9 +66,9 @@ std::string difference(const Dataset &table, bool isCounted, const Table &found)
   if (!table.policy.empty() && found.policy() != table.policy) {
     return "its policy is " + found.policy() + ", but the step was compiled for " + table.policy;
   }
-  if (statesDefaults(table) && defaultsOf(found.dataset()) != defaultsOf(table)) {
-    return "its defaults are " + defaultsText(found.dataset()) + ", but the step was compiled for " +
-           defaultsText(table);
+  if (statesDefaults(table) && found.dataset().defaults != table.defaults) {
+    return "its defaults are " + defaultsText(*found.dataset().defaults) + ", but the step was compiled for " +
+           defaultsText(*table.defaults);
   }
   std::vector<std::string> known;
   for (const Column &column : found.columns()) {
@@ -110,10 +108,7 @@ DatasetInfo infoOf(const Dataset &spec) {
   for (const Column &column : spec.columns) {
     info.columns.push_back({column.name, elementOf(column.dtype), column.bounds, column.shape, column.meaning});
   }
-  if (statesDefaults(spec)) {
-    std::tie(info.noiseMultiplier, info.clip, info.metricBound) =
-        std::tie(spec.noiseMultiplier, spec.clip, spec.metricBound);
-  }
+  info.defaults = spec.defaults.value_or(info.defaults);
   return info;
 }
 
@@ -182,10 +177,7 @@ Table specTable(const Offline &offline, Dataset spec) {
   offline.tables_->push_back({spec, {}});
   spec.policy = spec.policy.empty() ? "of its owner" : spec.policy;
   DatasetInfo info = infoOf(spec);
-  if (!statesDefaults(spec)) {
-    std::tie(spec.noiseMultiplier, spec.clip, spec.metricBound) =
-        std::tie(info.noiseMultiplier, info.clip, info.metricBound);
-  }
+  spec.defaults = info.defaults;
   auto rows = std::make_shared<SpecifiedRows>(offline.tables_, offline.tables_->size() - 1,
                                               remoteRows(offline.session(), info));
   return {rows, std::move(spec)};

@@ -27,14 +27,14 @@ std::string boundsText(const Column &column) {
   return text;
 }
 
-std::string defaultsText(const Dataset &table) {
+std::string defaultsText(const terms::Defaults &defaults) {
   char text[120];
-  std::snprintf(text, sizeof(text), "noise multiplier %g, clip %g and metric bound %g", table.noiseMultiplier,
-                table.clip, table.metricBound);
+  std::snprintf(text, sizeof(text), "noise multiplier %g, clip %g and metric bound %g", defaults.noiseMultiplier,
+                defaults.clip, defaults.metricBound);
   return text;
 }
 
-bool statesDefaults(const Dataset &table) { return table.policy == "private" && table.noiseMultiplier != 0; }
+bool statesDefaults(const Dataset &table) { return table.policy == "private" && table.defaults; }
 
 namespace {
 
@@ -51,13 +51,14 @@ std::string checkPolicy(const Dataset &spec) {
              "' has no bounds; declare bounds for each column of a private table";
     }
   }
-  bool isPossible = true;
-  for (double number : {spec.noiseMultiplier, spec.clip, spec.metricBound}) {
-    isPossible = isPossible && std::isfinite(number) && (statesDefaults(spec) ? number > 0 : number == 0);
+  if (!statesDefaults(spec)) {
+    return "";
   }
-  return isPossible || !isPrivate
-             ? ""
-             : "its defaults are " + defaultsText(spec) + ", expected three numbers above 0, or none";
+  bool isPossible = true;
+  for (double number : {spec.defaults->noiseMultiplier, spec.defaults->clip, spec.defaults->metricBound}) {
+    isPossible = isPossible && std::isfinite(number) && number > 0;
+  }
+  return isPossible ? "" : "its defaults are " + defaultsText(*spec.defaults) + ", expected three numbers above 0, or none";
 }
 
 /// The problem with one column of a description, or an empty text.

@@ -11,7 +11,7 @@ namespace sojourn::frontend {
 
 std::string typeText(const Column &column);
 std::string boundsText(const Column &column);
-std::string defaultsText(const Dataset &table);
+std::string defaultsText(const terms::Defaults &defaults);
 /// Whether it says what stands for a private table.
 bool statesDefaults(const Dataset &table);
 

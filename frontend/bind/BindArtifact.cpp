@@ -37,8 +37,11 @@ using PythonDefaults = std::optional<std::array<double, 3>>;
 
 Dataset datasetOf(const std::string &name, std::optional<int64_t> rows, const std::vector<PythonColumn> &columns,
                   const std::string &policy, const PythonDefaults &defaults) {
-  auto [noise, clip, bound] = defaults.value_or(std::array<double, 3>{0, 0, 0});
-  Dataset dataset{name, policy, "", rows, {}, noise, clip, bound};
+  Dataset dataset{name, policy, "", rows, {}, std::nullopt};
+  if (defaults) {
+    auto [noise, clip, bound] = *defaults;
+    dataset.defaults = {noise, clip, bound};
+  }
   for (const auto &[column, dtype, shape, bounds, categories] : columns) {
     auto meaning = std::make_shared<Meaning>(meaningsOf({{column, {categories, 0, false}}}).at(column));
     dataset.columns.push_back({column, dtypeOf(dtype), bounds, shape, meaning->isEmpty() ? nullptr : meaning});
@@ -126,9 +129,8 @@ void bindArtifact(py::module_ &m) {
       .def_readonly("columns", &Dataset::columns)
       .def_readonly("policy", &Dataset::policy)
       .def_property_readonly("defaults", [](const Dataset &self) {
-        return self.noiseMultiplier != 0
-                   ? std::optional(std::array<double, 3>{self.noiseMultiplier, self.clip, self.metricBound})
-                   : std::nullopt;
+        const std::optional<terms::Defaults> &own = self.defaults;
+        return own ? PythonDefaults({own->noiseMultiplier, own->clip, own->metricBound}) : std::nullopt;
       });
 
   m.def(

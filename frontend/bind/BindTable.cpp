@@ -145,8 +145,8 @@ void bindTable(py::module_ &m) {
       .def("defaults_text", &Table::defaults)
       .def_property_readonly("defaults",
                              [](const Table &self) {
-                               const Dataset &dataset = self.dataset();
-                               return std::make_tuple(dataset.noiseMultiplier, dataset.clip, dataset.metricBound);
+                               const terms::Defaults &own = *self.dataset().defaults;
+                               return std::make_tuple(own.noiseMultiplier, own.clip, own.metricBound);
                              })
       .def("cells", &Table::cells)
       .def("meanings", &Table::meanings)

@@ -284,8 +284,7 @@ terms::Defaults defaultsOf(const std::vector<DatasetInfo> &tables) {
   std::optional<terms::Defaults> defaults;
   for (const DatasetInfo &table : tables) {
     if (table.policy != "open") {
-      terms::Defaults own{table.noiseMultiplier, table.clip, table.metricBound};
-      defaults = defaults ? terms::mostCareful(*defaults, own) : own;
+      defaults = defaults ? terms::mostCareful(*defaults, table.defaults) : table.defaults;
     }
   }
   return defaults.value_or(terms::Defaults());

@@ -203,9 +203,12 @@ std::string Table::title() const {
 }
 
 std::string Table::defaults() const {
-  return isPrivate() ? "defaults: noise multiplier " + shortNumber(dataset_->noiseMultiplier) + ", clip " +
-                           shortNumber(dataset_->clip) + ", metric bound " + shortNumber(dataset_->metricBound)
-                     : "";
+  if (!isPrivate()) {
+    return "";
+  }
+  const terms::Defaults &defaults = *dataset_->defaults;
+  return "defaults: noise multiplier " + shortNumber(defaults.noiseMultiplier) + ", clip " +
+         shortNumber(defaults.clip) + ", metric bound " + shortNumber(defaults.metricBound);
 }
 
 std::vector<std::array<std::string, 3>> Table::cells() const {

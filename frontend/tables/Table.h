@@ -6,6 +6,7 @@
 #define SOJOURN_FRONTEND_TABLES_TABLE_H
 
 #include "dialect/Part.h"
+#include "runtime/terms/Defaults.h"
 #include "runtime/wire/Meaning.h"
 
 #include <ATen/core/Tensor.h>
@@ -40,9 +41,9 @@ struct Dataset {
   /// nullopt only in a description of a table (`specTable`) with an open number of rows.
   std::optional<int64_t> rows = 0;
   std::vector<Column> columns = {};
-  /// Of a private table: defaults for steps that do not set them, chosen by the data owner. 0 in a description of a
+  /// Of a private table: chosen by the data owner, for steps that do not set them. nullopt only in a description of a
   /// table (`specTable`) without defaults.
-  double noiseMultiplier = 1, clip = 1, metricBound = 10;
+  std::optional<terms::Defaults> defaults = terms::Defaults();
 };
 
 namespace frontend {

@@ -134,9 +134,7 @@ std::vector<DatasetInfo> Client::datasets() {
                      {},
                      nameOf(dataset->policy()),
                      nameOf(dataset->version()),
-                     dataset->noise_multiplier(),
-                     dataset->clip(),
-                     dataset->metric_bound()};
+                     {dataset->noise_multiplier(), dataset->clip(), dataset->metric_bound()}};
     if (dataset->columns()) {
       for (const schema::Column *column : *dataset->columns()) {
         std::optional<Element> element = elementOfNumber(column->element());

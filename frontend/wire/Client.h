@@ -5,6 +5,7 @@
 
 #include "frontend/Raise.h"
 #include "frontend/recording/Trace.h"
+#include "runtime/terms/Defaults.h"
 #include "runtime/wire/Meaning.h"
 #include "runtime/wire/Message.h"
 #include "runtime/wire/Step.h"
@@ -94,8 +95,7 @@ struct DatasetInfo {
   int64_t rows = 0;
   std::vector<ColumnInfo> columns;
   std::string policy, version;
-  /// Of a private table, where a step says nothing.
-  double noiseMultiplier = 1, clip = 1, metricBound = 10;
+  terms::Defaults defaults; ///< of a private table
 };
 
 /// Called with the steps of a message that have committed, while the others run. False: no further one begins.

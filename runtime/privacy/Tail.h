@@ -22,8 +22,8 @@ inline constexpr int64_t kExpectedMax = int64_t{1} << 25;
 Checked<double> samplingRate(int64_t rows, int64_t expected);
 
 /// An upper bound of P[Binomial(rows, rate) > capacity], above it by less than 2 % where it is below
-/// 1e-6 (1e-6 of it where a standard deviation is below 50 rows); 0 where capacity >= rows, 1 where
-/// capacity is not above the mean or an argument is out of its range. Less than 5 us.
+/// 1e-6 (1e-6 of it where a standard deviation is below 50 rows), and at least the smallest normal double; 0 where
+/// capacity >= rows, 1 where capacity is not above the mean or an argument is out of its range. Less than 5 us.
 double overflowMass(int64_t rows, double rate, int64_t capacity);
 
 /// An upper bound of P[Poisson(mean) > capacity], above it by less than 1e-6 of it; 1 where capacity is not above the

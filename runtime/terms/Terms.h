@@ -23,8 +23,9 @@ struct Release {
   bool continues = false; ///< it shares the price of the one before
 };
 
-struct StepTerms {
-  double noiseMultiplier = 1, clip = 1, metricBound = 10, metricShare = PrivacyOptions().metricShare;
+/// The numbers of a step; those of its tables where it states none.
+struct StepTerms : Defaults {
+  double metricShare = PrivacyOptions().metricShare;
   bool perLayer = false, lossIsSum = false;
   std::vector<Release> releases; ///< per published value, as far as the step says something of them
 };

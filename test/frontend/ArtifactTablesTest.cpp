@@ -200,8 +200,7 @@ TEST_F(ArtifactTables, PrivateOnesAreQuotedWithoutAnOwner) {
   for (Column &column : spec.columns) {
     column.bounds = {0, 9};
   }
-  spec.noiseMultiplier = 1.5;
-  spec.clip = spec.metricBound = 2;
+  spec.defaults = {1.5, 2, 2};
   options.size = 8; // Poisson draws of 31 rows, 4 steps an epoch
   Offline offline;
   Table train = specTable(offline, spec).split(0.7, 3).first;

@@ -8,6 +8,7 @@
 #include <array>
 #include <condition_variable>
 #include <csignal>
+#include <filesystem>
 #include <mutex>
 #include <sys/wait.h>
 #include <thread>
@@ -168,6 +169,10 @@ TEST(Tool, ImportListServeAndPrograms) {
   EXPECT_EQ(tool("frobnicate").second, 2);
   EXPECT_EQ(tool("import " + csv).second, 2);
   EXPECT_EQ(tool("import " + csv + " --name t --policy secret").second, 2);
+  auto [nowhereYet, nowhereYetCode] = tool("datasets" + store);
+  EXPECT_EQ(nowhereYetCode, 1);
+  expectHas(nowhereYet, "there is no store at '" + folder.file("store") + "'; name one with --store");
+  EXPECT_FALSE(std::filesystem::exists(folder.file("store")));
   auto [missing, missingCode] = tool("import none.csv --name t --policy open" + store);
   EXPECT_EQ(missingCode, 1);
   expectHas(missing, "no such file");
@@ -192,11 +197,15 @@ TEST(Tool, ImportListServeAndPrograms) {
   EXPECT_EQ(policyCode, 0) << policy;
   expectHas(policy, "u: policy private");
   expectHas(tool("datasets" + store).first, "u: 2 rows, 2 columns, policy private");
-  EXPECT_EQ(tool("policy u open" + store).second, 0);
+  EXPECT_EQ(tool("policy u open --yes" + store).second, 0);
   expectHas(tool("datasets" + store).first, "u: 2 rows, 2 columns, policy open");
   EXPECT_EQ(tool("policy u private" + store).second, 0) << "who is protected was said before";
   EXPECT_EQ(tool("policy t secret" + store).second, 2);
   EXPECT_EQ(tool("policy t" + store).second, 2);
+  auto [kept, keptCode] = tool("policy u open" + store);
+  EXPECT_EQ(keptCode, 1) << "nobody answers";
+  expectHas(kept, "let clients with access publish values of table u without noise? [y/N]");
+  expectHas(kept, "table 'u' is still private; answer y to open it, or add --yes");
   auto [nowhere, nowhereCode] = tool("policy nowhere open" + store);
   EXPECT_EQ(nowhereCode, 1);
   expectHas(nowhere, "no dataset is named 'nowhere'");

@@ -266,7 +266,7 @@ std::string errorText(llvm::Error error) { return error ? llvm::toString(std::mo
 
 std::pair<std::string, int> tool(const std::string &arguments) {
   std::string output;
-  FILE *pipe = popen((std::string(SOJOURN_OWNER_TOOL) + " " + arguments + " 2>&1").c_str(), "r");
+  FILE *pipe = popen((std::string(SOJOURN_OWNER_TOOL) + " " + arguments + " 2>&1 </dev/null").c_str(), "r");
   std::array<char, 4096> buffer;
   while (size_t size = fread(buffer.data(), 1, buffer.size(), pipe)) {
     output.append(buffer.data(), size);

@@ -73,7 +73,7 @@ def test_terms_in_a_file(rng, tmp_path):
     expected = sojourn.plain(data, bounds=BOUNDS, fills=FILLS, categories=CATEGORIES)
     with sojourn.local(store=tmp_path / "store") as owner:
         assert described(owner.dataset("t")) == described(expected) and owner.dataset("t").policy == "private"
-    tool("policy", "t", "open", "--store", tmp_path / "store")
+    tool("policy", "t", "open", "--yes", "--store", tmp_path / "store")
     with sojourn.local(store=tmp_path / "store") as owner:
         same(owner.dataset("t"), expected)
     for wrong in ("arm = {categories = []}", 'arm = {categories = ["a", 1]}', "arm = {categories = 'a'}", "age = {lower = 2000-01-01, upper = 3}", "arm = {date = 3}", "arm = {colour = 3}"):  # fmt: skip

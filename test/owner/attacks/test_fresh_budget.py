@@ -221,7 +221,8 @@ def test_values_of_open_rows_stay_open_until_their_table_goes_or_closes(store):
         store("policy", "open", "private")
         with pytest.raises(sojourn.Refused):
             sojourn.publish(kept + 1)
-        store("policy", "open", "open")
+        assert "is still private; answer y to open it, or add --yes" in store("policy", "open", "open", code=1)
+        store("policy", "open", "open", "--yes")
         assert np.array_equal(sojourn.publish(kept + 1).numpy(), store.age * 2 + 1)
         store("remove", "open", "--yes")
         with pytest.raises(sojourn.OwnerError, match="Dataset: the data owner removed table 'open'"):

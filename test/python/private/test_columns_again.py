@@ -446,7 +446,7 @@ def test_a_served_owner(served, arrays):
         near(sojourn.publish(statistic(ages), epsilon=epsilon), oracle(arrays["age"]))
         sojourn.publish(statistic(twin["age"]), epsilon=epsilon)
         assert spent(owner, table) == spent(owner, twin)
-    command(OWNER, "policy", "people", "open", "--store", store)
+    command(OWNER, "policy", "people", "open", "--yes", "--store", store)
     assert float(sojourn.publish(ages.mean())) == pytest.approx(arrays["age"].mean(), rel=1e-6)
     torch.testing.assert_close(sojourn.publish(ages), torch.from_numpy(arrays["age"]))
     command(OWNER, "policy", "people", "private", "--store", store)
