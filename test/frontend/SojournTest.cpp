@@ -224,7 +224,7 @@ TEST(Table, ShapedColumnsAreReadAlone) {
 /// and label.
 TEST(Table, ShapedColumnsAreRecordedWithTheirShape) {
   auto session = frontend::Session::openOffline();
-  frontend::DatasetInfo info{"digits", 569, {}, "open", "one"};
+  frontend::DatasetInfo info{"digits", 569, {}, "open", "one", {}};
   info.columns.push_back({"digit", sojourn::Element::u8, std::nullopt, {}});
   info.columns.push_back({"image", sojourn::Element::u8, std::nullopt, {28, 28}});
   info.columns.push_back({"word", sojourn::Element::i64, std::nullopt, {64}});

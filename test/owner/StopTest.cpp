@@ -205,6 +205,38 @@ TEST(Ends, StepsOfAMessageOneByOne) {
   EXPECT_EQ(values<float>(client.run(publishProgram(), fetch).published(0)), (std::vector<float>{4, 5, 6}));
 }
 
+/// The largest program takes seconds to plan, and ends meanwhile.
+TEST(Ends, InThePlanOfALargeProgram) {
+  std::string body;
+  constexpr int kAdds = 199'000;
+  for (int i = 0; i < kAdds; ++i) {
+    const std::string before = i == 0 ? "x" : "v" + std::to_string(i - 1);
+    body += "    %v" + std::to_string(i) + " = sojourn.add %" + before + ", %x : tensor<3xf32>, tensor<3xf32>\n";
+  }
+  const runtime::EncodedProgram program = encode(
+      moduleText("(%x: tensor<3xf32> {sojourn.kind = \"upload\"}) -> (tensor<3xf32> {sojourn.result = \"keep\"})",
+                 body + "    return %v" + std::to_string(kAdds - 1) + " : tensor<3xf32>"));
+  World world;
+  Environment environment = world.environment();
+  Owner *at = nullptr;
+  std::chrono::steady_clock::time_point begin;
+  environment.entering = [&](Phase) {
+    at->endSteps(7, 0ms);
+    begin = std::chrono::steady_clock::now();
+  };
+  Owner owner(environment);
+  at = &owner;
+  Client client(owner, "alice", Peer::client);
+  StepRequest step;
+  step.uploads = {f32({3}, {1, 2, 3})};
+  step.results = {1};
+  Reply reply(std::string(owner.answer(client.request(program, step), Peer::client, 7).bytes));
+  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  EXPECT_EQ(reply.error(),
+            "Stopped: the step was stopped: the owner is closing; connect again later. It changed no value");
+  EXPECT_LT(seconds, 1.5);
+}
+
 /// Before a step is paid for nothing is charged; afterwards what was charged stays so, and the error says it.
 TEST(Ends, StepsThatWerePaid) {
   World world;
