@@ -8,6 +8,7 @@
 #include "owner/RequestError.h"
 #include "owner/Text.h"
 #include "passes/privacy/Inputs.h"
+#include "runtime/Stop.h"
 
 #include "mlir/IR/MLIRContext.h"
 #include "llvm/Support/Format.h"
@@ -146,6 +147,9 @@ llvm::Expected<std::shared_ptr<const Plan>> makePlan(llvm::StringRef program, ll
   plan->textDigest = runtime::hashProgram(plan->text);
   (*module)->walk(
       [&](mlir::Operation *op) { plan->ops += op->getDialect() && op->getDialect()->getNamespace() == "sojourn"; });
+  if (runtime::isStopped()) {
+    return requestError(wire::ErrorCode_Stopped, "the step was stopped while its program was planned");
+  }
   plan->samplesRows = samplesRows((*module)->lookupSymbol<mlir::func::FuncOp>(kStepName));
   std::string reason;
   std::optional<DependenceSummary> dependence = DependenceSummary::compute(**module, reason);

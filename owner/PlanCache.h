@@ -34,23 +34,28 @@ struct PlanKey {
 struct PrivatePlan; // owner/PrivatePlan.h
 
 /// What was made of one program for private tables, by terms, and the terms for which it was refused; guards itself.
-/// Bounded by number, and by bytes over all programs: beyond that a plan is made anew for each step.
+/// Bounded by number, and by bytes over all programs, of all accounts and of each (Shares.h): beyond that a plan is
+/// made anew for each step.
 class PrivatePlans {
 public:
   ~PrivatePlans();
   /// Null if it is not known; the error of a program that was refused for these terms before.
   llvm::Expected<std::shared_ptr<const PrivatePlan>> find(const std::string &terms);
-  void insert(const std::string &terms, std::shared_ptr<const PrivatePlan> plan);
+  void insert(const std::string &terms, std::shared_ptr<const PrivatePlan> plan, const std::string &account);
   /// A proof that fails does so again: it is work, and a client may ask as often as it likes.
   void refuse(const std::string &terms, const RequestError &error);
   /// Whether the program is proved only with what is known of its small tensors.
   std::atomic<bool> needsExtents = false;
 
 private:
+  struct Entry {
+    std::shared_ptr<const PrivatePlan> plan;
+    std::string account; ///< that made it
+  };
   void clear();
   std::mutex mutex;
   /// By hashes of the terms, which may be long.
-  std::map<runtime::ProgramHash, std::shared_ptr<const PrivatePlan>> known;
+  std::map<runtime::ProgramHash, Entry> known;
   std::map<runtime::ProgramHash, RequestError> refused;
   /// The last plan that was found: training repeats the same terms.
   std::string lastTerms;

@@ -5,9 +5,11 @@
 #include "dialect/CoreForm.h"
 #include "dialect/rows/Support.h"
 #include "owner/RequestError.h"
+#include "owner/Shares.h"
 #include "passes/privacy/Inputs.h"
 #include "passes/privacy/Privacy.h"
 #include "passes/privacy/RowLists.h"
+#include "runtime/Stop.h"
 #include "runtime/Team.h"
 #include "runtime/privacy/DiscreteGaussian.h"
 #include "runtime/privacy/DiscreteLaplace.h"
@@ -15,6 +17,7 @@
 #include "runtime/terms/Charges.h"
 
 #include "mlir/IR/MLIRContext.h"
+#include "llvm/ADT/ScopeExit.h"
 
 #include <atomic>
 #include <chrono>
@@ -98,13 +101,37 @@ size_t PrivatePlan::bytes() const {
 /// Of the plans of one program, and of all.
 static constexpr size_t kPlansMost = 16, kBytesMost = size_t{1} << 30, kRefusalsMost = 64,
                         kLastTermsBytes = size_t{16} << 10;
-static std::atomic<size_t> cachedBytes = 0;
+
+namespace {
+/// Bytes of the plans of all programs.
+class CachedBytes {
+public:
+  /// Whether there is room.
+  bool take(const std::string &account, size_t bytes) {
+    std::lock_guard lock(mutex);
+    const bool fits = bytes <= shares.left() && shares.used(account) + bytes <= shares.share(account);
+    if (fits) {
+      shares.add(account, bytes);
+    }
+    return fits;
+  }
+  void giveBack(const std::string &account, size_t bytes) {
+    std::lock_guard lock(mutex);
+    shares.remove(account, bytes);
+  }
+
+private:
+  std::mutex mutex;
+  Shares shares{kBytesMost};
+};
+CachedBytes cachedBytes;
+} // namespace
 
 PrivatePlans::~PrivatePlans() { clear(); }
 
 void PrivatePlans::clear() {
-  for (const auto &[terms, plan] : known) {
-    cachedBytes -= plan->bytes();
+  for (const auto &[terms, entry] : known) {
+    cachedBytes.giveBack(entry.account, entry.plan->bytes());
   }
   known.clear();
   last = nullptr;
@@ -129,9 +156,9 @@ llvm::Expected<std::shared_ptr<const PrivatePlan>> PrivatePlans::find(const std:
   }
   if (terms.size() <= kLastTermsBytes) {
     lastTerms = terms;
-    last = found->second;
+    last = found->second.plan;
   }
-  return found->second;
+  return found->second.plan;
 }
 
 void PrivatePlans::refuse(const std::string &terms, const RequestError &error) {
@@ -143,16 +170,20 @@ void PrivatePlans::refuse(const std::string &terms, const RequestError &error) {
   refused.try_emplace(key, error);
 }
 
-void PrivatePlans::insert(const std::string &terms, std::shared_ptr<const PrivatePlan> plan) {
+void PrivatePlans::insert(const std::string &terms, std::shared_ptr<const PrivatePlan> plan,
+                          const std::string &account) {
   const runtime::ProgramHash key = runtime::hashProgram(terms);
   std::lock_guard lock(mutex);
   if (known.size() >= kPlansMost) {
     clear();
   }
-  size_t bytes = plan->bytes();
-  if (cachedBytes + bytes <= kBytesMost && known.try_emplace(key, std::move(plan)).second) {
-    cachedBytes += bytes;
+  const size_t bytes = plan->bytes();
+  if (known.count(key) || !cachedBytes.take(account, bytes)) {
+    return;
   }
+  llvm::scope_exit undo([&] { cachedBytes.giveBack(account, bytes); });
+  known.try_emplace(key, Entry{std::move(plan), account});
+  undo.release();
 }
 
 namespace {
@@ -251,6 +282,9 @@ llvm::Expected<std::shared_ptr<const PrivatePlan>> makePrivatePlan(const Plan &p
   mlir::FailureOr<PrivacyPlan> rewritten = makePrivate(**module, inputsOf(step, terms), optionsOf(plan, terms));
   if (mlir::failed(rewritten)) {
     return requestError(wire::ErrorCode_Refused, refusal.text(), "", refusal.location());
+  }
+  if (runtime::isStopped()) {
+    return requestError(wire::ErrorCode_Stopped, "the step was stopped while its program was made private");
   }
   for (const DrawUse &draw : rewritten->draws) {
     made->isSampled |= draw.isSampled && !draw.sites.empty();

@@ -85,9 +85,11 @@ llvm::Error PrivateStep::findPlan() {
   if (context->environment.entering) {
     context->environment.entering(Phase::proving);
   }
+  runtime::StopScope stopping(&session->running->flag());
   auto made = makePrivatePlan(*plan, terms, context->limits.price);
   if (!made) {
-    const bool isFinal = made.errorIsA<RequestError>(); // others may pass, as memory that is short
+    // Others may pass, as memory that is short.
+    const bool isFinal = made.errorIsA<RequestError>() && !session->running->isStopped();
     RequestError error = takeRequestError(made.takeError());
     if (isFinal) {
       plan->privatePlans->refuse(key, error);
@@ -96,7 +98,7 @@ llvm::Error PrivateStep::findPlan() {
   }
   noised = std::move(*made);
   isNew = true;
-  plan->privatePlans->insert(key, noised);
+  plan->privatePlans->insert(key, noised, session->account);
   return llvm::Error::success();
 }
 

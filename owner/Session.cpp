@@ -177,8 +177,10 @@ void Sessions::know(Session &session, const runtime::ProgramHash &hash, const Pl
     programs.clear();
   }
   if (hasRoom()) { // else its bytes come with each step
-    programs.emplace(hash, key);
     hold(session, kProgramBytes);
+    llvm::scope_exit undo([&] { letGo(session, kProgramBytes); });
+    programs.emplace(hash, key);
+    undo.release();
   }
 }
 
@@ -204,10 +206,14 @@ llvm::Expected<PartialUpload *> Sessions::place(Session &session, const wire::Up
             (holdings.*check)(session.account, bytes, 0, "an upload of " + Twine(size) + " bytes does not fit")) {
       return error;
     }
-    found = session.uploads.try_emplace(number, PartialUpload{runtime::BufferPool::global().allocate(size)}).first;
     hold(session, bytes);
+    llvm::scope_exit undo([&] { letGo(session, bytes); });
+    found = session.uploads.try_emplace(number, PartialUpload{runtime::BufferPool::global().allocate(size)}).first;
+    llvm::scope_exit remove([&] { session.uploads.erase(found); });
     uploads.add(session.account, bytes);
     session.uploading += bytes;
+    remove.release();
+    undo.release();
   }
   return &found->second;
 }

@@ -86,6 +86,7 @@ private:
   llvm::Error makePlan();
   llvm::Error checkSize() const;
   llvm::Error runOne(const StepPart &part, DoneReply &reply);
+  llvm::Error tellStop(llvm::Error error, bool isCharged) const;
   std::optional<RequestError> runNext(StepPart &part, size_t at, DoneReply &reply);
   llvm::Expected<std::shared_ptr<HeldReply>> holdReply(size_t steps) const;
   llvm::Expected<StepReply> runAll();
@@ -172,6 +173,7 @@ llvm::Error Step::makePlan() {
     if (context.environment.entering) {
       context.environment.entering(Phase::planning);
     }
+    runtime::StopScope stopping(&running.flag());
     auto made = owner::makePlan(program, debug, context.limits.price);
     if (!made) {
       return made.takeError();
@@ -220,12 +222,17 @@ llvm::Error Step::runOne(const StepPart &part, DoneReply &reply) {
     target.last.failure.reset();
     target.progress = reply.steps();
   });
+  return tellStop(std::move(error), step.isCharged());
+}
+
+/// With the cause, if the step was stopped.
+llvm::Error Step::tellStop(llvm::Error error, bool isCharged) const {
   if (!error || !running.isStopped()) {
     return error;
   }
   RequestError found = takeRequestError(std::move(error));
   if (found.code == wire::ErrorCode_Stopped) {
-    found.message = takeRequestError(context.running.stopped(running, step.isCharged())).message;
+    found.message = takeRequestError(context.running.stopped(running, isCharged)).message;
   }
   return llvm::make_error<RequestError>(std::move(found));
 }
@@ -349,7 +356,7 @@ llvm::Expected<StepReply> Step::run() {
     return error;
   }
   const Underway underway(context, **session, running, request.mark());
-  if (llvm::Error error = findPlan()) {
+  if (llvm::Error error = tellStop(findPlan(), /*isCharged=*/false)) {
     return error;
   }
   if (!plan) {

@@ -201,6 +201,22 @@ std::vector<NoisePoint> sojourn::findNoisePoints(func::FuncOp step, const rows::
     }
   }
 
+  // Sets of cuts of one draw, with it; a set of two draws has none.
+  llvm::DenseMap<const rows::CutSet *, std::optional<unsigned>> drawOf;
+  auto isOfDraw = [&](const rows::CutSet &cuts, unsigned draw) {
+    auto [known, isNew] = drawOf.try_emplace(&cuts, analysis.cuts()[cuts.front()].draw);
+    if (isNew && !llvm::all_of(cuts, [&](unsigned c) { return analysis.cuts()[c].draw == *known->second; })) {
+      known->second.reset();
+    }
+    return known->second == draw;
+  };
+  // By value; a walk from each cut asks again.
+  llvm::DenseMap<Value, Operation *> users;
+  auto userOf = [&](Value value) {
+    auto [known, isNew] = users.try_emplace(value, nullptr);
+    return isNew ? known->second = onlyUser(value) : known->second;
+  };
+
   std::vector<NoisePoint> points;
   llvm::DenseMap<Value, size_t> numbers;
   for (auto [number, cut] : llvm::enumerate(analysis.cuts())) {
@@ -209,10 +225,10 @@ std::vector<NoisePoint> sojourn::findNoisePoints(func::FuncOp step, const rows::
       continue;
     }
     size_t length = 0;
-    for (Operation *user = onlyUser(value); user && plain.contains(user) && length < kChainMost;
-         user = onlyUser(value), ++length) {
+    for (Operation *user = userOf(value); user && plain.contains(user) && length < kChainMost;
+         user = userOf(value), ++length) {
       rows::Fact fact = analysis.factOf(user->getResult(0));
-      if (!fact.isSum() || !llvm::all_of(*fact.cuts, [&](unsigned c) { return analysis.cuts()[c].draw == cut.draw; })) {
+      if (!fact.isSum() || !isOfDraw(*fact.cuts, cut.draw)) {
         break; // noise of two draws is two releases
       }
       value = user->getResult(0);

@@ -5,6 +5,7 @@
 #include "dialect/Version.h"
 #include "runtime/CutText.h"
 #include "runtime/Limits.h"
+#include "runtime/Stop.h"
 #include "runtime/Types.h"
 #include "runtime/Wire.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -77,6 +78,9 @@ public:
     values_.append(block->getArguments().begin(), block->getArguments().end());
     builder_.setInsertionPointToEnd(block);
     for (uint32_t i = 0; i < countOf(p_.ops()); ++i) {
+      if (isStopped()) {
+        return makeError(ErrorCode::Stopped, "the program was not decoded: the step was stopped");
+      }
       if (llvm::Error error = decodeOp(i)) {
         return error;
       }

@@ -6,6 +6,7 @@
 #include "runtime/Limits.h"
 #include "runtime/Lower.h"
 #include "runtime/Profile.h"
+#include "runtime/Stop.h"
 #include "runtime/Team.h"
 #include <algorithm>
 #include <atomic>
@@ -110,6 +111,8 @@ llvm::Expected<std::unique_ptr<Executable>> Executable::create(mlir::ModuleOp co
                      known ? graph->ops[failure.op].location : "");
   } catch (const std::bad_alloc &) {
     return makeError(ErrorCode::Limit, "not enough memory to plan the program");
+  } catch (const Stopped &stopped) {
+    return makeError(ErrorCode::Stopped, stopped.what());
   } catch (const std::exception &exception) {
     return makeError(ErrorCode::Internal, exception.what());
   }

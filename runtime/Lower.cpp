@@ -4,6 +4,7 @@
 #include "runtime/Buffer.h"
 #include "runtime/Library.h"
 #include "runtime/Limits.h"
+#include "runtime/Stop.h"
 #include "runtime/VectorKernels.h"
 #include "llvm/ADT/StringSet.h"
 #include <algorithm>
@@ -431,6 +432,7 @@ void Lowering::run() {
   // Single numbers that arguments alone give come first: a chain that asks for one then need not end before it.
   std::vector<bool> isLowered(graph_.ops.size());
   for (auto [index, op] : llvm::enumerate(graph_.ops)) {
+    checkStop();
     if (isNumber(op) && !skips(op)) {
       current_ = static_cast<uint32_t>(index);
       lowerOp(op);
@@ -438,6 +440,7 @@ void Lowering::run() {
     }
   }
   for (auto [index, op] : llvm::enumerate(graph_.ops)) {
+    checkStop();
     current_ = static_cast<uint32_t>(index);
     if (isLowered[index] || skips(op)) {
       continue;

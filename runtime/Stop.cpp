@@ -13,8 +13,10 @@ const StopFlag *stopOfThread() { return current; }
 StopScope::StopScope(const StopFlag *flag) : before_(std::exchange(current, flag)) {}
 StopScope::~StopScope() { current = before_; }
 
+bool isStopped() { return current != nullptr && current->load(std::memory_order_relaxed); }
+
 void checkStop() {
-  if (current != nullptr && current->load(std::memory_order_relaxed)) {
+  if (isStopped()) {
     throw Stopped();
   }
 }

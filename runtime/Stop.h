@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ends a run from another thread: its threads look at a flag before each instruction, and before each row of one.
+// Ends a run, or the plan of a program, from another thread: its threads look at a flag before each instruction, and
+// before each row of one; plans before each op.
 #ifndef SOJOURN_RUNTIME_STOP_H
 #define SOJOURN_RUNTIME_STOP_H
 #include <atomic>
@@ -30,6 +31,9 @@ public:
 private:
   const StopFlag *before_;
 };
+
+/// Whether the flag is set.
+bool isStopped();
 
 /// Throws Stopped once the flag is set.
 void checkStop();

@@ -31,7 +31,7 @@ LAYERS = {
     "runtime/terms/Defaults": "",
     "runtime/terms": "runtime/terms/Defaults runtime/privacy runtime/wire passes/privacy mlir",
     "owner/ledger": "runtime runtime/privacy runtime/signing",
-    "owner": "dialect/Signature owner/ledger runtime runtime/privacy runtime/signing runtime/stream runtime/terms runtime/wire passes passes/privacy dialect dialect/rows mlir nng",
+    "owner": "dialect/Signature owner/ledger runtime runtime/privacy runtime/signing runtime/stream runtime/terms runtime/terms/Defaults runtime/wire passes passes/privacy dialect dialect/rows mlir nng",
     # The recorder knows torch and the importer knows MLIR: they meet at the trace, which knows neither.
     "frontend": "runtime/wire torch",  # errors, checks
     "frontend/shapes": "dialect/elements runtime torch",
@@ -41,7 +41,7 @@ LAYERS = {
     "frontend/wire": "frontend frontend/recording/Trace runtime runtime/terms/Defaults runtime/signing runtime/stream runtime/wire dialect nng",
     "frontend/tables/TableRecords": "frontend/wire frontend/recording/Trace runtime/wire",
     "frontend/compile": "dialect/Signature frontend frontend/wire frontend/recording/Trace frontend/recording/TraceWalk "
-    "frontend/recording/Origin passes passes/privacy runtime runtime/privacy runtime/terms dialect mlir",
+    "frontend/recording/Origin passes passes/privacy runtime runtime/privacy runtime/terms runtime/terms/Defaults dialect mlir",
     "frontend/recording": "dialect/Signature frontend frontend/shapes frontend/recording/Trace frontend/recording/TraceWalk "
     "frontend/recording/Origin frontend/tables/TableRecords passes/Lowered runtime runtime/wire torch",
     "frontend/session": "dialect/Signature frontend frontend/wire frontend/compile frontend/recording frontend/recording/Trace "

@@ -28,7 +28,10 @@ SITE = BUILD / "docs"
 SOURCE, HTML = SITE / "source", SITE / "html"
 PAGES = ["README.md", "CONTRIBUTING.md", "CHANGELOG.md", "dialect/STATUS.md"]
 COMMANDS = ["sojourn", "sojourn-owner", "sojourn-opt", "sojourn-translate"]
-SCRIPTS = ["tools/setup", "tools/demo", "tools/check", "tools/bench", "tools/libraries", "tools/docs"]
+SCRIPTS = [
+    f"tools/{name}"
+    for name in ("setup", "demo", "check", "bench", "docs", "lint", "libraries", "rules", "mutants", "fuzz")
+]
 # Pages that are made, not written.
 MADE = [
     f"docs/reference/{name}.md"

@@ -199,6 +199,8 @@ private:
     CLI::App *command = parent.add_subcommand(name, what);
     command->add_option("--store", arguments.store, "folder of the owner's data ($SOJOURN_STORE)")
         ->capture_default_str();
+    command->set_version_flag("--version", sojourn::versionText(),
+                              "print the versions of the release and of its formats");
     choices.push_back({command, action, makesStore});
     return command;
   }
@@ -374,7 +376,7 @@ private:
     command = add(app, "status",
                   "show what the servers of the store do, with their settings; without any, those of a "
                   "new one",
-                  showStatus);
+                  showStatus, /*makesStore=*/true);
     command->add_option("--config", arguments.config, "TOML file with settings of a new server");
     command->add_flag("--json", arguments.asJson, "as JSON");
 
@@ -463,7 +465,10 @@ int main(int argc, char **argv) {
     PrintableStream(llvm::errs()) << "sojourn-owner: " << llvm::toString(std::move(wrong)) << '\n';
     return 2;
   }
-  if (!commands.makesStore() && arguments.from.empty() && !std::filesystem::exists(arguments.store)) {
+  std::error_code unread;
+  const bool isMissing =
+      std::filesystem::status(arguments.store, unread).type() == std::filesystem::file_type::not_found;
+  if (isMissing && !commands.makesStore() && arguments.from.empty()) {
     PrintableStream(llvm::errs()) << "sojourn-owner: there is no store at '" << arguments.store
                                   << "'; name one with --store or $SOJOURN_STORE, or make one with 'sojourn-owner "
                                      "import FILE --name NAME --store "

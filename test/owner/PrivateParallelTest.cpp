@@ -143,7 +143,7 @@ TEST(PrivateParallel, PlansAreFoundWhileOthersArePut) {
           wrong += known != made[number];
           ++found;
         } else {
-          plans.insert(terms, made[number]);
+          plans.insert(terms, made[number], "ada");
         }
       }
     });
@@ -153,6 +153,32 @@ TEST(PrivateParallel, PlansAreFoundWhileOthersArePut) {
   }
   EXPECT_EQ(wrong, 0);
   EXPECT_GT(found, 0);
+}
+
+/// All plans share 1 GiB: half of it is the most that one account takes.
+TEST(PrivateParallel, OneAccountLeavesRoomForPlansOfOthers) {
+  const runtime::EncodedProgram sum = sumProgram();
+  mlir::MLIRContext context(mlir::MLIRContext::Threading::DISABLED);
+  auto module = runtime::decodeProgram(context, sum.program, sum.debug);
+  ASSERT_TRUE(bool(module)) << llvm::toString(module.takeError());
+  auto executable = runtime::Executable::create(**module);
+  ASSERT_TRUE(bool(executable)) << llvm::toString(executable.takeError());
+  auto large = std::make_shared<PrivatePlan>();
+  large->executable = std::move(*executable);
+  large->report = std::string(size_t{200} << 20, ' ');
+  PrivatePlans plans;
+  auto known = [&](const std::string &account) {
+    int count = 0;
+    for (int number = 0; number < 5; ++number) {
+      const std::string terms = account + std::to_string(number);
+      plans.insert(terms, large, account);
+      count += llvm::cantFail(plans.find(terms)) != nullptr;
+    }
+    return count;
+  };
+  EXPECT_EQ(known("eve"), 2);
+  EXPECT_EQ(known("eve"), 2) << "the same ones";
+  EXPECT_EQ(known("ada"), 2);
 }
 
 /// A program that was refused is refused again from memory, for the same terms alone.

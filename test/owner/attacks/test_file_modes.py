@@ -118,7 +118,7 @@ def test_a_store_that_cannot_be_made(what, tmp_path):
     (tmp_path / "file").write_text("")
     (tmp_path / "link").symlink_to("nowhere")
     store = tmp_path / {"a file": "file", "below a file": "file/store", "a dead link": "link"}[what]
-    done = subprocess.run([COMMAND, "datasets", "--store", store], capture_output=True, text=True, timeout=60)
+    done = subprocess.run([COMMAND, "key", "--store", store], capture_output=True, text=True, timeout=60)
     assert done.returncode == 1 and f"cannot create the store '{store}'" in done.stderr
 
 
