@@ -108,8 +108,12 @@ std::string checkCall(ArtifactCall &call, const Artifact &artifact) {
 std::string readTables(const schema::Artifact &stored, size_t room, Artifact &artifact) {
   for (uint32_t i = 0; i < (stored.tables() ? stored.tables()->size() : 0); ++i) {
     const schema::ArtifactTable &from = *stored.tables()->Get(i);
-    Dataset table{
-        from.name() ? from.name()->str() : "", from.policy() ? from.policy()->str() : "", "", from.rows(), {}, std::nullopt};
+    Dataset table{from.name() ? from.name()->str() : "",
+                  from.policy() ? from.policy()->str() : "",
+                  "",
+                  from.rows(),
+                  {},
+                  std::nullopt};
     if (!isUtf8(table.name)) {
       return "the name of table " + std::to_string(i) + " (counting from 0) is not UTF-8 text";
     }

@@ -103,12 +103,9 @@ std::string difference(const Dataset &table, bool isCounted, const Table &found)
 
 DatasetInfo infoOf(const Dataset &spec) {
   // Of any number what does not depend on it is known: that of the largest table.
-  DatasetInfo info{spec.name,
-                   spec.rows.value_or(limits::kTableRows),
-                   {},
-                   spec.policy.empty() ? "open" : spec.policy,
-                   spec.version,
-                   spec.defaults.value_or(terms::Defaults())};
+  DatasetInfo info{spec.name,    spec.rows.value_or(limits::kTableRows),
+                   {},           spec.policy.empty() ? "open" : spec.policy,
+                   spec.version, spec.defaults.value_or(terms::Defaults())};
   for (const Column &column : spec.columns) {
     info.columns.push_back({column.name, elementOf(column.dtype), column.bounds, column.shape, column.meaning});
   }

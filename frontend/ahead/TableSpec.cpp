@@ -58,7 +58,8 @@ std::string checkPolicy(const Dataset &spec) {
   for (double number : {spec.defaults->noiseMultiplier, spec.defaults->clip, spec.defaults->metricBound}) {
     isPossible = isPossible && std::isfinite(number) && number > 0;
   }
-  return isPossible ? "" : "its defaults are " + defaultsText(*spec.defaults) + ", expected three numbers above 0, or none";
+  return isPossible ? ""
+                    : "its defaults are " + defaultsText(*spec.defaults) + ", expected three numbers above 0, or none";
 }
 
 /// The problem with one column of a description, or an empty text.
