@@ -124,7 +124,8 @@ private:
   std::mutex mutex;
   Shares shares{kBytesMost};
 };
-CachedBytes cachedBytes;
+/// Never destroyed: plans may be, when the process ends.
+CachedBytes &cachedBytes = *new CachedBytes;
 } // namespace
 
 PrivatePlans::~PrivatePlans() { clear(); }
@@ -174,14 +175,14 @@ void PrivatePlans::insert(const std::string &terms, std::shared_ptr<const Privat
                           const std::string &account) {
   const runtime::ProgramHash key = runtime::hashProgram(terms);
   std::lock_guard lock(mutex);
-  if (known.size() >= kPlansMost) {
-    clear();
-  }
   const size_t bytes = plan->bytes();
   if (known.count(key) || !cachedBytes.take(account, bytes)) {
     return;
   }
   llvm::scope_exit undo([&] { cachedBytes.giveBack(account, bytes); });
+  if (known.size() >= kPlansMost) {
+    clear();
+  }
   known.try_emplace(key, Entry{std::move(plan), account});
   undo.release();
 }

@@ -201,9 +201,12 @@ std::vector<NoisePoint> sojourn::findNoisePoints(func::FuncOp step, const rows::
     }
   }
 
-  // Sets of cuts of one draw, with it; a set of two draws has none.
+  // Sets of cuts of one draw, with it; a set of two draws, or without a cut, has none.
   llvm::DenseMap<const rows::CutSet *, std::optional<unsigned>> drawOf;
   auto isOfDraw = [&](const rows::CutSet &cuts, unsigned draw) {
+    if (cuts.empty()) {
+      return false;
+    }
     auto [known, isNew] = drawOf.try_emplace(&cuts, analysis.cuts()[cuts.front()].draw);
     if (isNew && !llvm::all_of(cuts, [&](unsigned c) { return analysis.cuts()[c].draw == *known->second; })) {
       known->second.reset();

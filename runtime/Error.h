@@ -19,7 +19,7 @@ enum class ErrorCode : uint8_t {
   Stopped = 11
 };
 
-/// Failure of decoding (Malformed, Version, Limit, Unsupported), of planning (Unsupported, Limit)
+/// Failure of decoding (Malformed, Version, Limit, Unsupported, Stopped), of planning (Unsupported, Limit, Stopped)
 /// or of a run (Execution, Stopped). `op` and `location` are empty where no op is to blame.
 class ProgramError : public llvm::ErrorInfo<ProgramError> {
 public:

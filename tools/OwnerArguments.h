@@ -51,6 +51,10 @@ llvm::Error serveTables(Owner &owner, const Arguments &arguments);
 llvm::Error showStatus(Owner &owner, const Arguments &arguments);
 llvm::Error showCertificate(Owner &owner, const Arguments &arguments);
 
+llvm::Error programs(Owner &owner, const Arguments &arguments);
+/// Of `programs --from`, which needs no store.
+llvm::Error archivedPrograms(const Arguments &arguments);
+
 llvm::Error replaceTable(Owner &owner, const Arguments &arguments);
 llvm::Error renameTable(Owner &owner, const Arguments &arguments);
 llvm::Error changePolicy(Owner &owner, const Arguments &arguments);

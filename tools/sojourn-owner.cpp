@@ -3,7 +3,6 @@
 #include "owner/Accounts.h"
 #include "owner/Administration.h"
 #include "owner/Logging.h"
-#include "owner/ProgramArchive.h"
 #include "owner/Text.h"
 #include "tools/OwnerArguments.h"
 #include "tools/Version.h"
@@ -65,45 +64,6 @@ llvm::Error changeAccess(Owner &owner, const Arguments &arguments) {
     return record.takeError();
   }
   printAccess(*record, standardOutput());
-  return llvm::Error::success();
-}
-
-llvm::Error archivePrograms(Owner &owner, const std::string &path) {
-  auto moved = owner.archivePrograms(path);
-  if (!moved) {
-    return moved.takeError();
-  }
-  standardOutput() << *moved << (*moved == 1 ? " program" : " programs") << " moved to '" << path
-                   << "'; 'sojourn-owner programs --from FILE' lists them\n";
-  return llvm::Error::success();
-}
-
-llvm::Error programs(Owner &owner, const Arguments &arguments) {
-  if (!arguments.archive.empty()) {
-    return archivePrograms(owner, arguments.archive);
-  }
-  const bool withText = !arguments.text.empty();
-  auto file = arguments.from.empty() ? llvm::Expected<std::unique_ptr<ProgramArchive>>(nullptr)
-                                     : ProgramArchive::open(arguments.from, /*create=*/false);
-  if (!file) {
-    return file.takeError();
-  }
-  auto records = *file ? (*file)->programs(withText, arguments.text) : owner.programs(withText, arguments.text);
-  if (!records) {
-    return records.takeError();
-  }
-  if (withText) {
-    return printProgramText(*records, arguments.text, standardOutput());
-  }
-  if (*file) {
-    printArchive(*records, arguments.from, standardOutput());
-    return llvm::Error::success();
-  }
-  auto before = owner.loggedBefore();
-  if (!before) {
-    return before.takeError();
-  }
-  printPrograms(*records, *before, standardOutput());
   return llvm::Error::success();
 }
 
@@ -443,6 +403,25 @@ private:
   std::vector<Choice> choices;
 };
 
+llvm::Error runCommand(const Commands &commands, const Arguments &arguments) {
+  if (!arguments.from.empty()) {
+    return archivedPrograms(arguments);
+  }
+  std::error_code unread;
+  if (!commands.makesStore() &&
+      std::filesystem::status(arguments.store, unread).type() == std::filesystem::file_type::not_found) {
+    return llvm::createStringError("there is no store at '" + arguments.store +
+                                   "'; name one with --store or $SOJOURN_STORE, or make one with 'sojourn-owner "
+                                   "import FILE --name NAME --store " +
+                                   arguments.store + "'");
+  }
+  Environment environment = Environment::system(arguments.store);
+  environment.log = logToStandardError(arguments.verbose, arguments.settings.log == "json");
+  Owner owner(std::move(environment), arguments.settings.limits);
+  std::string problem = owner.status();
+  return problem.empty() ? commands.action()(owner, arguments) : llvm::createStringError(problem);
+}
+
 } // namespace
 
 int main(int argc, char **argv) {
@@ -465,23 +444,8 @@ int main(int argc, char **argv) {
     PrintableStream(llvm::errs()) << "sojourn-owner: " << llvm::toString(std::move(wrong)) << '\n';
     return 2;
   }
-  std::error_code unread;
-  const bool isMissing =
-      std::filesystem::status(arguments.store, unread).type() == std::filesystem::file_type::not_found;
-  if (isMissing && !commands.makesStore() && arguments.from.empty()) {
-    PrintableStream(llvm::errs()) << "sojourn-owner: there is no store at '" << arguments.store
-                                  << "'; name one with --store or $SOJOURN_STORE, or make one with 'sojourn-owner "
-                                     "import FILE --name NAME --store "
-                                  << arguments.store << "'\n";
-    return 1;
-  }
   umask(077); // what it makes is its account's alone
-  Environment environment = Environment::system(arguments.store);
-  environment.log = logToStandardError(arguments.verbose, arguments.settings.log == "json");
-  Owner owner(std::move(environment), arguments.settings.limits);
-  std::string problem = owner.status();
-  llvm::Error result = problem.empty() ? commands.action()(owner, arguments) : llvm::createStringError(problem);
-  if (result) {
+  if (llvm::Error result = runCommand(commands, arguments)) {
     PrintableStream(llvm::errs()) << "sojourn-owner: " << llvm::toString(std::move(result)) << '\n';
     return 1;
   }

@@ -143,7 +143,7 @@ private:
 ///
 /// A private table is described with `policy` "private" and the bounds of every column except booleans. Its
 /// batches are then the owner's draws, and a step that cannot be proved is refused when it is compiled. Give
-/// all three defaults or none (0). The description is compared with the owner's table when a run starts;
+/// `defaults`, or std::nullopt for none. The description is compared with the owner's table when a run starts;
 /// no owner trusts it.
 Table specTable(const Offline &offline, Dataset spec);
 
