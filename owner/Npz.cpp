@@ -289,7 +289,9 @@ llvm::Error readArray(const std::string &path, const Member &member, std::vector
   }
   if (isWidened || reinterpret_cast<uintptr_t>(data) % format->width != 0) {
     std::vector<uint64_t> aligned((count * format->width + 7) / 8);
-    std::memcpy(aligned.data(), data, count * format->width);
+    if (count > 0) { // else neither has an address
+      std::memcpy(aligned.data(), data, count * format->width);
+    }
     if (descr.drop_front() == "u2") {
       aligned = widen<uint16_t, int32_t>(aligned.data(), count);
     } else if (descr.drop_front() == "u4") {

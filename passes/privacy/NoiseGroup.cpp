@@ -171,17 +171,27 @@ double GroupNoise::boundOf(const Treatment &treatment) {
 }
 
 /// The grid and the noise on it: sigma / 2^exponent is at least 2^20, and the noise pays for the rounding, too.
-void GroupNoise::chooseNoise(const Treatment &treatment, double slack, ReleaseSite &site) {
+/// False where a tiny price asks for more noise than the op takes (dialect/Owner.cpp).
+bool GroupNoise::chooseNoise(const Treatment &treatment, double slack, ReleaseSite &site) {
   auto coordinates = static_cast<double>(site.coordinates);
   double bound = site.bound = boundOf(treatment);
   if (treatment.laplaceEpsilon && treatment.norm == 2) { // as rows::noise proves it
     bound *= std::sqrt(coordinates);
   }
   double ratio = treatment.laplaceEpsilon ? 1 / *treatment.laplaceEpsilon : 1 / std::sqrt(2 * treatment.rho);
-  site.exponent = static_cast<int64_t>(std::floor(std::log2(bound * ratio))) - 20;
+  const double exponent = std::floor(std::log2(bound * ratio)) - 20;
+  if (!(std::abs(exponent) <= 900)) {
+    return false;
+  }
+  site.exponent = static_cast<int64_t>(exponent);
   double units = bound * (1 + 0x1p-40) * (1 + slack) / std::ldexp(1.0, static_cast<int>(site.exponent));
   double rounding = treatment.laplaceEpsilon ? coordinates : std::sqrt(coordinates);
-  site.scale = static_cast<int64_t>(std::ceil((units + rounding) * (1 + 0x1p-30) * ratio));
+  const double scale = std::ceil((units + rounding) * (1 + 0x1p-30) * ratio);
+  if (!(scale <= 0x1p52)) {
+    return false;
+  }
+  site.scale = static_cast<int64_t>(scale);
+  return true;
 }
 
 ClippedSumOp GroupNoise::insertSum(const NoiseGroup &group, const Treatment &treatment, ArrayRef<Type> types) {
@@ -264,7 +274,12 @@ LogicalResult GroupNoise::insert(const NoiseGroup &group, const rows::Analysis &
                    .location = location};
   site.coordinates = coordinates;
   double slack = rows::accumulationOf(sum).slack;
-  chooseNoise(treatment, slack, site);
+  if (!chooseNoise(treatment, slack, site)) {
+    return group.firstOp().emitError()
+           << "the price of the " << site.what
+           << " is so small that its noise is more than can be drawn; release fewer numbers "
+              "at once, or with less noise";
+  }
 
   size_t firstCoin = plan.coins.size();
   SmallVector<Value> coins;

@@ -81,7 +81,7 @@ private:
   void scaleMeans(const NoiseGroup &group);
   bool meetsUnknownNumbers(mlir::Value value) const;
   static double boundOf(const Treatment &treatment);
-  static void chooseNoise(const Treatment &treatment, double slack, ReleaseSite &site);
+  static bool chooseNoise(const Treatment &treatment, double slack, ReleaseSite &site);
 
   ClippedSumOp insertSum(const NoiseGroup &group, const Treatment &treatment, llvm::ArrayRef<mlir::Type> types);
   bool isNeverNegative(mlir::Value point);

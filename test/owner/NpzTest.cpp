@@ -74,6 +74,17 @@ TEST(Npz, ShapedArraysInBothOrders) {
   }
 }
 
+/// Without an element there is nothing to copy, from nowhere.
+TEST(Npz, EmptyArraysAreRead) {
+  TemporaryFolder folder;
+  auto read = readNpzFile(
+      folder.write("a.npz", zip({{"w.npy", npy("<u4", "(0,)", "")}, {"h.npy", npy("<u2", "(0,)", "")}}, false)));
+  ASSERT_TRUE(bool(read)) << llvm::toString(read.takeError());
+  ASSERT_EQ(read->arrays.size(), 2u);
+  EXPECT_EQ(read->arrays[0].length, 0);
+  EXPECT_EQ(read->arrays[1].length, 0);
+}
+
 TEST(Npz, UnsupportedArraysAreNamed) {
   TemporaryFolder folder;
   auto error = [&](const std::string &array) {

@@ -270,6 +270,30 @@ TEST_F(PrivateTables, StepsGiveNumbersWithinTheirBounds) {
   }
 }
 
+/// Prices so small that the noise is beyond the integers: refused as noise that cannot be drawn.
+TEST_F(PrivateTables, TinyPricesAreRefused) {
+  const runtime::EncodedProgram sum = sumProgram();
+  auto plan = makePlan(sum.program, sum.debug);
+  ASSERT_TRUE(bool(plan)) << llvm::toString(plan.takeError());
+  for (double tiny : {1e-15, 1e-19, 1e-30, 1e-300, 5e-324}) {
+    for (bool isLaplace : {false, true}) {
+      PrivateTerms terms;
+      terms.publicArguments = {false};
+      terms.tables = {{.isPrivate = true, .rows = 4, .columns = {{"a", Element::f64, Bounds{0, 10}}}}};
+      terms.extents.resize(1);
+      terms.releases = {{.rho = isLaplace ? 0 : tiny * tiny, .laplaceEpsilon = isLaplace ? tiny : 0}};
+      if (!isLaplace && terms.releases[0].rho == 0) {
+        continue;
+      }
+      auto made = makePrivatePlan(**plan, terms);
+      ASSERT_FALSE(bool(made)) << tiny;
+      const std::string text = takeRequestError(made.takeError()).message;
+      expectHas(text, "more than can be drawn; release fewer numbers at once, or with less noise");
+      EXPECT_EQ(text.find("would be -"), std::string::npos) << text;
+    }
+  }
+}
+
 TEST_F(PrivateTables, BooksOfOlderReleasesAreBroughtUpToDate) {
   EXPECT_EQ(add("a\n1\n2\n", options()), "");
   owner.reset();
