@@ -53,9 +53,9 @@ private:
 };
 
 /// Bounds the bytes that running programs hold for intermediate values, of all accounts and of each (Shares.h). A run
-/// that does not fit beside the others waits for them, in turn, but not for ever. Clients with an
-/// identity go before those without. Small runs have a reserve beside the limit, so that they wait for no large one: a
-/// sixteenth of it and at most 256 MiB, for runs that need a sixteenth of the reserve at most.
+/// that does not fit beside the others waits for them, in turn, but not for ever. Clients with an identity go
+/// before those without. Small runs have a reserve beside the limit, so that they wait for no large one: a sixteenth of
+/// it and at most 256 MiB, for runs that need a sixteenth of the reserve at most.
 class MemoryBudget {
 public:
   /// `limit` in bytes; 0: three quarters of the machine's memory.

@@ -18,8 +18,8 @@ namespace sojourn::owner {
 /// | all clients without an identity together | an eighth |
 ///
 /// At least one each. `claim` also bounds growth: a client with an identity gets at most half of what the other clients
-/// with an identity leave. The first one gets a half, the next one a quarter, then an eighth. Guarded by who has
-/// it: the owner's mutex, but for the bytes of private plans.
+/// with an identity leave. The first one gets a half, the next one a quarter, then an eighth. Whoever has
+/// one locks it: the owner's mutex, except for the bytes of private plans.
 class Shares {
 public:
   explicit Shares(size_t most) : all(most) {}

@@ -203,7 +203,7 @@ TEST(Tool, ImportListServeAndPrograms) {
   EXPECT_EQ(tool("policy t secret" + store).second, 2);
   EXPECT_EQ(tool("policy t" + store).second, 2);
   auto [kept, keptCode] = tool("policy u open" + store);
-  EXPECT_EQ(keptCode, 1) << "nobody answers";
+  EXPECT_EQ(keptCode, 1) << "standard input is empty";
   expectHas(kept, "let clients with access publish values of table u without noise? [y/N]");
   expectHas(kept, "table 'u' is still private; answer y to open it, or add --yes");
   auto [nowhere, nowhereCode] = tool("policy nowhere open" + store);

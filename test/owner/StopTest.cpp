@@ -222,7 +222,7 @@ TEST(Ends, WhileALargeProgramIsPlanned) {
   environment.entering = [&](Phase phase) {
     if (phase == Phase::planning) {
       at->endSteps(7, 0ms);
-      std::this_thread::sleep_for(500ms); // the flag is set by then
+      std::this_thread::sleep_for(kStopGrace + 500ms); // the flag is set by then
     }
   };
   Owner owner(environment);
