@@ -251,7 +251,9 @@ PrivacyOptions optionsOf(const Plan &plan, const PrivateTerms &terms) {
   for (const runtime::ResultSpec &result : plan.executable->results()) {
     published.push_back(result.kind == StepResult::Publish ? std::optional(next++) : std::nullopt);
   }
-  return terms::optionsOf(terms, published);
+  PrivacyOptions options = terms::optionsOf(terms, published);
+  options.isStopped = &runtime::isStopped;
+  return options;
 }
 
 } // namespace
@@ -281,11 +283,11 @@ llvm::Expected<std::shared_ptr<const PrivatePlan>> makePrivatePlan(const Plan &p
   auto step = (*module)->lookupSymbol<mlir::func::FuncOp>(kStepName);
   auto made = std::make_shared<PrivatePlan>();
   mlir::FailureOr<PrivacyPlan> rewritten = makePrivate(**module, inputsOf(step, terms), optionsOf(plan, terms));
-  if (mlir::failed(rewritten)) {
-    return requestError(wire::ErrorCode_Refused, refusal.text(), "", refusal.location());
-  }
   if (runtime::isStopped()) {
     return requestError(wire::ErrorCode_Stopped, "the step was stopped while its program was made private");
+  }
+  if (mlir::failed(rewritten)) {
+    return requestError(wire::ErrorCode_Refused, refusal.text(), "", refusal.location());
   }
   for (const DrawUse &draw : rewritten->draws) {
     made->isSampled |= draw.isSampled && !draw.sites.empty();

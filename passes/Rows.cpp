@@ -157,7 +157,8 @@ static bool isStructural(Operation *op) {
   return isa<AddOp, SubOp, NegOp, ConvertOp, ReshapeOp, TransposeOp, ConcatOp, SliceOp, PadOp, PutOp>(op);
 }
 
-/// Ops between a cut and its noise: long enough for the steps of a recurrent net, short enough to recurse over.
+/// Ops between a cut and its noise, a power of 2: long enough for the steps of a recurrent net, short enough to recurse
+/// over.
 static constexpr size_t kChainMost = 512;
 
 std::vector<NoisePoint> sojourn::findNoisePoints(func::FuncOp step, const rows::Analysis &analysis) {
@@ -170,7 +171,7 @@ std::vector<NoisePoint> sojourn::findNoisePoints(func::FuncOp step, const rows::
       llvm::append_range(todo, value.getDefiningOp()->getOperands());
     }
   }
-  auto onlyUser = [&](Value value) -> Operation * {
+  auto findOnlyUser = [&](Value value) -> Operation * {
     Operation *user = nullptr;
     for (OpOperand &use : value.getUses()) {
       bool isNeeded = use.getOwner()->hasTrait<OpTrait::IsTerminator>() ||
@@ -184,6 +185,12 @@ std::vector<NoisePoint> sojourn::findNoisePoints(func::FuncOp step, const rows::
       user = use.getOwner();
     }
     return user;
+  };
+  // By value: whoever uses it asks again.
+  llvm::DenseMap<Value, Operation *> users;
+  auto onlyUser = [&](Value value) {
+    auto [known, isNew] = users.try_emplace(value, nullptr);
+    return isNew ? known->second = findOnlyUser(value) : known->second;
   };
 
   // Sums that are cuts, moved and added: what the lowering of a clipped sum takes apart.
@@ -202,23 +209,42 @@ std::vector<NoisePoint> sojourn::findNoisePoints(func::FuncOp step, const rows::
   }
 
   // Sets of cuts of one draw, with it; a set of two draws, or without a cut, has none.
-  llvm::DenseMap<const rows::CutSet *, std::optional<unsigned>> drawOf;
-  auto isOfDraw = [&](const rows::CutSet &cuts, unsigned draw) {
-    if (cuts.empty()) {
-      return false;
+  llvm::DenseMap<const rows::CutSet *, std::optional<unsigned>> draws;
+  auto drawOf = [&](Value value) -> std::optional<unsigned> {
+    const rows::Fact fact = analysis.factOf(value);
+    if (!fact.isSum() || fact.cuts->empty()) {
+      return std::nullopt;
     }
-    auto [known, isNew] = drawOf.try_emplace(&cuts, analysis.cuts()[cuts.front()].draw);
+    const rows::CutSet &cuts = *fact.cuts;
+    auto [known, isNew] = draws.try_emplace(&cuts, analysis.cuts()[cuts.front()].draw);
     if (isNew && !llvm::all_of(cuts, [&](unsigned c) { return analysis.cuts()[c].draw == *known->second; })) {
       known->second.reset();
     }
-    return known->second == draw;
+    return known->second;
   };
-  // By value; a walk from each cut asks again.
-  llvm::DenseMap<Value, Operation *> users;
-  auto userOf = [&](Value value) {
-    auto [known, isNew] = users.try_emplace(value, nullptr);
-    return isNew ? known->second = onlyUser(value) : known->second;
-  };
+
+  // Per plain op, by number: the plain op that alone uses it and is of the same draw (noise of two draws is two
+  // releases), or itself. Where many chains meet, each is followed once: kChainMost links are their own square, 9
+  // times.
+  SmallVector<Operation *> links(plain.begin(), plain.end());
+  llvm::DenseMap<Operation *, unsigned> linkOf;
+  for (auto [number, op] : llvm::enumerate(links)) {
+    linkOf[op] = static_cast<unsigned>(number);
+  }
+  std::vector<unsigned> ends(links.size());
+  for (auto [number, op] : llvm::enumerate(links)) {
+    Value value = op->getResult(0);
+    Operation *user = needed.contains(value) ? onlyUser(value) : nullptr;
+    auto next = user ? linkOf.find(user) : linkOf.end();
+    std::optional<unsigned> draw = drawOf(value);
+    const bool goesOn = draw && next != linkOf.end() && drawOf(user->getResult(0)) == draw;
+    ends[number] = goesOn ? next->second : static_cast<unsigned>(number);
+  }
+  for (size_t reach = 1; reach < kChainMost; reach *= 2) {
+    std::vector<unsigned> further(ends.size());
+    llvm::transform(ends, further.begin(), [&](unsigned end) { return ends[end]; });
+    ends = std::move(further);
+  }
 
   std::vector<NoisePoint> points;
   llvm::DenseMap<Value, size_t> numbers;
@@ -227,15 +253,7 @@ std::vector<NoisePoint> sojourn::findNoisePoints(func::FuncOp step, const rows::
     if (!needed.contains(value) || !analysis.factOf(value).isSum()) {
       continue;
     }
-    size_t length = 0;
-    for (Operation *user = userOf(value); user && plain.contains(user) && length < kChainMost;
-         user = userOf(value), ++length) {
-      rows::Fact fact = analysis.factOf(user->getResult(0));
-      if (!fact.isSum() || !isOfDraw(*fact.cuts, cut.draw)) {
-        break; // noise of two draws is two releases
-      }
-      value = user->getResult(0);
-    }
+    value = links[ends[linkOf[cut.op]]]->getResult(0);
     auto [entry, isNew] = numbers.try_emplace(value, points.size());
     if (isNew) {
       points.push_back({value, {}});

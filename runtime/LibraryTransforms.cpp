@@ -6,9 +6,16 @@
 #include <ATen/ops/_fft_r2c.h>
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/linalg_eig.h>
+#include <ATen/ops/outer.h>
+#include <ATen/ops/matmul.h>
+#include <ATen/ops/linalg_vector_norm.h>
+#include <ATen/ops/eye.h>
+#include <ATen/ops/cos.h>
+#include <ATen/ops/arange.h>
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <optional>
 #include <span>
 
 namespace sojourn::runtime {
@@ -45,11 +52,12 @@ void libraryFourier(const LibraryView &out, const LibraryView &x, const FourierO
 
 /// MKL 2024.2's dgeev writes beyond its workspace for doubles far from 1.
 /// A matrix with such elements is brought to a largest element near 1, and elements below 2^-128 of it become 0, which
-/// changes no digit that a backward stable method keeps. Returns the binary exponent taken out, 0 for any other matrix.
-static int moderate(at::Tensor &matrix) {
+/// changes no digit that a backward stable method keeps. Returns the binary exponent taken out, none for any other
+/// matrix.
+static std::optional<int> moderate(at::Tensor &matrix) {
   constexpr int kFar = 128;
   if (matrix.scalar_type() != at::kDouble) {
-    return 0;
+    return std::nullopt;
   }
   int least = std::numeric_limits<int>::max(), most = std::numeric_limits<int>::min();
   at::Tensor dense = matrix.contiguous();
@@ -61,7 +69,7 @@ static int moderate(at::Tensor &matrix) {
     }
   }
   if (least > most || (most - least <= kFar && std::abs(most) <= kFar)) {
-    return 0;
+    return std::nullopt;
   }
   matrix = at::empty_like(dense);
   std::ranges::transform(elements, matrix.mutable_data_ptr<double>(), [&](double element) {
@@ -70,14 +78,29 @@ static int moderate(at::Tensor &matrix) {
   return most;
 }
 
+/// A reflection, dense and the same for every matrix of this size. dgeev scales rows and columns to equal norms first,
+/// which loses all digits of some vectors where magnitudes differ widely; reflected from both sides, they do not.
+static at::Tensor reflectionFor(const at::Tensor &matrix) {
+  at::Tensor normal = at::arange(1, matrix.size(-1) + 1, matrix.options()).cos_();
+  normal.div_(at::linalg_vector_norm(normal));
+  return at::eye(matrix.size(-1), matrix.options()).sub_(at::outer(normal, normal), 2);
+}
+
 bool libraryEig(const MatrixView &values, const MatrixView &vectors, const MatrixView &x) {
   try {
     at::Tensor matrix = tensorOver(Role::first, x.element, x.data, x.dims, x.strides);
-    const int exponent = moderate(matrix);
+    const std::optional<int> exponent = moderate(matrix);
+    at::Tensor reflection;
+    if (exponent) {
+      reflection = reflectionFor(matrix);
+      matrix = at::matmul(at::matmul(reflection, matrix), reflection);
+    }
     auto [found, columns] = at::linalg_eig(matrix);
-    if (exponent != 0) {
+    if (exponent) {
+      columns = at::matmul(reflection.to(columns.scalar_type()), columns);
       auto *parts = reinterpret_cast<double *>(found.mutable_data_ptr<c10::complex<double>>());
-      std::transform(parts, parts + 2 * found.numel(), parts, [&](double part) { return std::scalbn(part, exponent); });
+      std::transform(parts, parts + 2 * found.numel(), parts,
+                     [&](double part) { return std::scalbn(part, *exponent); });
     }
     tensorOver(Role::out, values.element, values.data, values.dims, values.strides).copy_(found.unsqueeze(-1));
     tensorOver(Role::out, vectors.element, vectors.data, vectors.dims, vectors.strides).copy_(columns);

@@ -275,10 +275,9 @@ LogicalResult GroupNoise::insert(const NoiseGroup &group, const rows::Analysis &
   site.coordinates = coordinates;
   double slack = rows::accumulationOf(sum).slack;
   if (!chooseNoise(treatment, slack, site)) {
-    return group.firstOp().emitError()
-           << "the price of the " << site.what
-           << " is so small that its noise is more than can be drawn; release fewer numbers "
-              "at once, or with less noise";
+    return group.firstOp().emitError() << "the share of the price that pays for the " << site.what
+                                       << " is too small: its noise is more than can be drawn; give a larger "
+                                          "metric_share or a smaller noise multiplier";
   }
 
   size_t firstCoin = plan.coins.size();

@@ -14,6 +14,7 @@
 #include "mlir/IR/OwningOpRef.h"
 #include "llvm/ADT/DenseSet.h"
 
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -46,6 +47,8 @@ struct PrivacyOptions {
   };
   /// By number of the result; what is not there shares the metrics' part.
   std::map<unsigned, Publish> publishes;
+  /// Asked between the parts of the work where it is set: true ends it, and nothing is proved.
+  std::function<bool()> isStopped = {};
 };
 
 /// What the owner draws before a run, in the order of the coin arguments.

@@ -193,13 +193,14 @@ LogicalResult sojourn::provePrivacy(func::FuncOp step, const RowInputs &inputs, 
 
 FailureOr<PrivacyPlan> sojourn::makePrivate(ModuleOp module, const RowInputs &inputs, const PrivacyOptions &options) {
   auto step = module.lookupSymbol<func::FuncOp>(kStepName);
+  auto goesOn = [&] { return success(!options.isStopped || !options.isStopped()); };
   FailureOr<PrivacyPlan> plan = rewriteForPrivacy(step, inputs, options);
-  if (failed(plan)) {
+  if (failed(plan) || failed(goesOn())) {
     return failure();
   }
   rows::Analysis analysis;
-  if (failed(verify(module)) || failed(provePrivacy(step, inputs, analysis, *plan)) ||
-      failed(lowerPrivacy(step, inputs, analysis, *plan))) {
+  if (failed(verify(module)) || failed(provePrivacy(step, inputs, analysis, *plan)) || failed(goesOn()) ||
+      failed(lowerPrivacy(step, inputs, analysis, *plan)) || failed(goesOn())) {
     return failure();
   }
   PassManager tidy(module.getContext());

@@ -42,6 +42,9 @@ public:
                                 << " times, one update after the other, "
                                    "too many to analyse; split it";
       }
+      if (options.isStopped && options.isStopped()) {
+        return failure(); // whoever stopped it knows
+      }
       analyse();
       if (points.size() * step.getNumResults() > kPairsMost) {
         return step.emitError() << "the step is too large to be made private: it has " << points.size()

@@ -72,7 +72,8 @@ Checked<Release> releaseOf(const wire::ReleaseTerms &asked, const wire::ReleaseT
     if (!price && delta) {
       return Invalid{price.error()};
     }
-    (asked.delta > 0 ? release.rho : release.laplaceEpsilon) = price ? *price : asked.epsilon;
+    // Without a grant the step is judged alone, at a price whose noise can be drawn.
+    (asked.delta > 0 ? release.rho : release.laplaceEpsilon) = price ? *price : std::max(asked.epsilon, 0x1p-20);
   }
   return release;
 }

@@ -288,7 +288,7 @@ TEST_F(PrivateTables, TinyPricesAreRefused) {
       auto made = makePrivatePlan(**plan, terms);
       ASSERT_FALSE(bool(made)) << tiny;
       const std::string text = takeRequestError(made.takeError()).message;
-      expectHas(text, "more than can be drawn; release fewer numbers at once, or with less noise");
+      expectHas(text, "is too small: its noise is more than can be drawn; give a larger metric_share");
       EXPECT_EQ(text.find("would be -"), std::string::npos) << text;
     }
   }

@@ -191,6 +191,20 @@ TEST_F(PrivacyBounds, UpdatesOneAfterTheOther) {
   EXPECT_EQ(refusalOf(80), refusalOf(65));
 }
 
+/// A rewrite that is stopped ends before its next round.
+TEST_F(PrivacyBounds, RewritesThatAreStopped) {
+  auto step = parse(kTable, "tensor<f64> {sojourn.result = \"publish\"}",
+                    "    %s = sojourn.reduce_sum %x, dims = [0] : tensor<8xf64>\n    return %s : tensor<f64>\n");
+  ASSERT_TRUE(step);
+  PrivacyOptions options;
+  options.isStopped = [] { return true; };
+  mlir::ScopedDiagnosticHandler handler(&context.context, [](mlir::Diagnostic &diagnostic) {
+    ADD_FAILURE() << diagnostic.str();
+    return mlir::success();
+  });
+  EXPECT_TRUE(mlir::failed(rewriteForPrivacy(step, inputsOf(step), options)));
+}
+
 /// Many sums and many results are a lot of work, whatever reaches what.
 TEST_F(PrivacyBounds, SumsTimesResults) {
   auto said = [&](size_t count) {

@@ -69,6 +69,17 @@ def _(funded, model, optimizer):
                 sojourn.publish(loss.detach())
 
 
+@example(Refused, "A metric with a tiny share", "too small: its noise is more than can be drawn", "larger metric_share")
+def _(funded, model, optimizer):
+    with sojourn.privacy(funded, noise_multiplier=2**20, metric_share=1e-25):
+        for x, y in funded.batches(["age", "dose"], label="ill", size=16):
+            with sojourn.step():
+                loss = F.cross_entropy(model(x), y)
+                loss.backward()
+                optimizer.step()
+                sojourn.publish(loss.detach())
+
+
 @example(Refused, "A step of a run with unknown noise", "noise is not known yet", "size=, epochs=")
 def _(funded):
     with sojourn.privacy(funded, epsilon=3), sojourn.step():
