@@ -7,6 +7,7 @@
 #include "runtime/Limits.h"
 
 #include <set>
+#include <vector>
 
 namespace sojourn::owner {
 
@@ -88,12 +89,17 @@ llvm::Error checkAccess(const StepContext &context, const wire::Step &request, c
   if (account == kLocalClient) {
     return llvm::Error::success();
   }
-  std::set<std::pair<std::string, std::string>> tables; // names and versions
-  std::set<std::string> charged;
+  std::vector<std::pair<std::string, std::string>> tables; // names and versions, each once
   for (size_t at = 0; at < length(part.tables); ++at) {
     const auto *table = part.tables->Get(static_cast<flatbuffers::uoffset_t>(at));
-    tables.emplace(table->name() ? table->name()->str() : "", table->version() ? table->version()->str() : "");
+    std::pair named(table->name() ? table->name()->str() : "", table->version() ? table->version()->str() : "");
+    if (tables.empty() || tables.back() != named) {
+      tables.push_back(std::move(named));
+    }
   }
+  llvm::sort(tables);
+  tables.erase(llvm::unique(tables), tables.end());
+  std::vector<std::string> charged;
   std::set<Source> sources = sourcesOf(part, session);
   if (tables.empty() && sources.empty()) {
     return llvm::Error::success();
@@ -120,12 +126,12 @@ llvm::Error checkAccess(const StepContext &context, const wire::Step &request, c
       if (!found) {
         return unreadableTable(context, account, found.takeError());
       }
-      auto policy = *found ? context.store.policy({own, name, (*found)->dataset->version()}) : Policy::privateOnly;
+      auto policy = *found ? context.store.policy((*found)->source()) : Policy::privateOnly;
       if (!policy) {
         return policy.takeError();
       }
       if (*policy != Policy::open) {
-        charged.insert(name);
+        charged.push_back(name);
       }
     }
     for (const Source &source : sources) {
@@ -151,6 +157,7 @@ llvm::Error checkAccess(const StepContext &context, const wire::Step &request, c
       }
     }
   }
+  charged.erase(llvm::unique(charged), charged.end()); // of one name there may be two versions
   for (const std::string &name : charged) {
     const RunAccount *run = runOf(request, session, context.store.ownerText() + ' ' + name + '\n');
     if (llvm::Error error = context.accounts.checkLeft(account, name, run)) {

@@ -16,7 +16,8 @@ namespace sojourn::owner {
 /// A dataset with its label made once, so that equal labels are the same object.
 struct LoadedDataset {
   std::unique_ptr<const Dataset> dataset;
-  LabelPtr label;
+  LabelPtr label; ///< of this table alone
+  const Source &source() const { return *label->sources().begin(); }
 };
 
 /// Not thread-safe: the owner's mutex guards everything but `import`.
