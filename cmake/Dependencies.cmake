@@ -11,10 +11,15 @@ include(TableGen)
 include(AddLLVM)
 include(AddMLIR)
 separate_arguments(llvm_definitions NATIVE_COMMAND "${LLVM_DEFINITIONS}")
+# LLVM's Support without MLIR, for code that knows no programs.
+add_library(sojourn_llvm INTERFACE)
+target_include_directories(sojourn_llvm SYSTEM INTERFACE ${LLVM_INCLUDE_DIRS})
+target_compile_definitions(sojourn_llvm INTERFACE ${llvm_definitions})
+target_link_libraries(sojourn_llvm INTERFACE LLVM)
+
 add_library(sojourn_mlir INTERFACE)
-target_include_directories(sojourn_mlir SYSTEM INTERFACE ${MLIR_INCLUDE_DIRS} ${LLVM_INCLUDE_DIRS})
-target_compile_definitions(sojourn_mlir INTERFACE ${llvm_definitions})
-target_link_libraries(sojourn_mlir INTERFACE MLIR LLVM)
+target_include_directories(sojourn_mlir SYSTEM INTERFACE ${MLIR_INCLUDE_DIRS})
+target_link_libraries(sojourn_mlir INTERFACE MLIR sojourn_llvm)
 
 # libtorch from the wheel's own folder: find_package(Torch) would ask for kineto and CUDA.
 execute_process(COMMAND ${Python3_EXECUTABLE} -c "import importlib.util as u; print(u.find_spec('torch').submodule_search_locations[0])"

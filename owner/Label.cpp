@@ -81,7 +81,7 @@ LabelPtr joinLabels(const LabelPtr &a, const LabelPtr &b) {
   return both;
 }
 
-std::vector<LabelPtr> joinLabels(llvm::ArrayRef<LabelPtr> arguments, size_t results, Gather gather) {
+std::vector<LabelPtr> joinLabels(llvm::ArrayRef<LabelPtr> arguments, const DependenceSummary &dependence) {
   // Arguments have few distinct labels, and results few distinct sets of those: each set is joined once.
   struct ByValue {
     bool operator()(const LabelPtr &a, const LabelPtr &b) const { return a && b ? *a < *b : !a && b; }
@@ -106,6 +106,7 @@ std::vector<LabelPtr> joinLabels(llvm::ArrayRef<LabelPtr> arguments, size_t resu
     }
     groupOf.push_back(at->second);
   }
+  const size_t results = dependence.resultCount();
   std::vector<LabelPtr> labels(results, Label::client());
   if (groups.size() == 1 && groups.front() == Label::client()) {
     return labels;
@@ -116,7 +117,7 @@ std::vector<LabelPtr> joinLabels(llvm::ArrayRef<LabelPtr> arguments, size_t resu
       size_t bit = groupOf[index] - first;
       words[index] = bit < 64 ? uint64_t{1} << bit : 0;
     }
-    std::vector<uint64_t> sets = gather(words);
+    std::vector<uint64_t> sets = dependence.gather(words);
     std::map<uint64_t, LabelPtr> ofSets;
     for (size_t result = 0; result < results; ++result) {
       auto [at, fresh] = ofSets.try_emplace(sets[result], Label::client());

@@ -3,6 +3,7 @@
 #ifndef SOJOURN_OWNER_LABEL_H
 #define SOJOURN_OWNER_LABEL_H
 
+#include "passes/DependenceSummary.h"
 #include "runtime/signing/SigningKey.h"
 
 #include "llvm/ADT/ArrayRef.h"
@@ -81,11 +82,8 @@ using LabelPtr = std::shared_ptr<const Label>;
 /// The label of what is computed from both; one of the two where it covers the other.
 LabelPtr joinLabels(const LabelPtr &a, const LabelPtr &b);
 
-/// Per result the union of words that its arguments bring (`DependenceSummary::gather`).
-using Gather = llvm::function_ref<std::vector<uint64_t>(llvm::ArrayRef<uint64_t>)>;
-
 /// Per result the join over the arguments that it depends on; `Label::client()` where there are none.
-std::vector<LabelPtr> joinLabels(llvm::ArrayRef<LabelPtr> arguments, size_t results, Gather gather);
+std::vector<LabelPtr> joinLabels(llvm::ArrayRef<LabelPtr> arguments, const DependenceSummary &dependence);
 
 /// Sources for messages of the owner with key `own`: `private dataset 'a', 'b'`; those of another owner with the first
 /// digits of its key. Empty if there are none.

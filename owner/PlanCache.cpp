@@ -3,10 +3,10 @@
 #include "owner/PlanCache.h"
 
 #include "dialect/CoreForm.h"
-#include "owner/Holdings.h"
 #include "owner/Limits.h"
 #include "owner/RequestError.h"
 #include "owner/Text.h"
+#include "passes/Dependence.h"
 #include "passes/privacy/Inputs.h"
 #include "runtime/Stop.h"
 
@@ -17,87 +17,9 @@
 namespace sojourn::owner {
 
 using llvm::Twine;
-using runtime::ArgSpec;
-using runtime::Element;
-
-namespace {
-
-llvm::Error checkArgument(size_t index, const ArgSpec &spec, Plan &plan) {
-  auto wrong = [&](const char *kind, const char *expected) {
-    return requestError(wire::ErrorCode_Unsupported,
-                        "argument " + Twine(index) + " is a " + kind + " of rank " + Twine(spec.type.rank()) +
-                            " and element " + runtime::elementName(spec.type.element) + ", expected " + expected);
-  };
-  Element element = spec.type.element;
-  switch (spec.kind) {
-  case StepArg::State: ++plan.states; break;
-  case StepArg::Upload: ++plan.uploads; break;
-  case StepArg::Slot:
-    ++plan.slots;
-    if (spec.type.rank() || (element != Element::f64 && element != Element::i64 && element != Element::i1)) {
-      return wrong("slot", "tensor<f64>, tensor<i64> or tensor<i1>");
-    }
-    break;
-  case StepArg::Seed:
-    ++plan.seeds;
-    if (spec.type.rank() || element != Element::i64) {
-      return wrong("seed", "tensor<i64>");
-    }
-    break;
-  case StepArg::Table: ++plan.tables; break;
-  case StepArg::Coin: return wrong("coin", "none in a program");
-  }
-  return llvm::Error::success();
-}
-
-/// The decoder checked all this on its own terms; the commit rests on it, so it is checked where
-/// it is used.
-llvm::Error checkSignature(Plan &plan) {
-  auto args = plan.executable->args();
-  auto results = plan.executable->results();
-  for (size_t index = 0; index < args.size(); ++index) {
-    if (llvm::Error error = checkArgument(index, args[index], plan)) {
-      return error;
-    }
-  }
-  if (plan.dependence.argumentCount() != args.size() || plan.dependence.resultCount() != results.size()) {
-    return requestError(wire::ErrorCode_Internal,
-                        "the program has no complete record of the dependences of its results");
-  }
-  std::vector<bool> committed(args.size());
-  for (size_t index = 0; index < results.size(); ++index) {
-    const runtime::ResultSpec &spec = results[index];
-    if (spec.kind == StepResult::Keep) {
-      ++plan.keeps;
-      plan.keepBytes += heldBytes(spec.type.bytes());
-    } else if (spec.kind == StepResult::Publish) {
-      ++plan.publishes;
-      plan.publishBytes += spec.type.bytes();
-    } else if (spec.target >= args.size() || args[spec.target].kind != StepArg::State ||
-               !(args[spec.target].type == spec.type) || committed[spec.target]) {
-      return requestError(wire::ErrorCode_Malformed,
-                          "result " + Twine(index) + " commits to argument " + Twine(spec.target) +
-                              ", expected a state of the same type to which no other result commits");
-    } else {
-      committed[spec.target] = true;
-    }
-  }
-  return llvm::Error::success();
-}
-
-} // namespace
 
 size_t Plan::bytes() const {
-  return sizeof(Plan) + program.size() + debug.size() + text.size() + dependence.bytes() + executable->planBytes();
-}
-
-size_t Plan::runBytes(unsigned threads) const {
-  return executable->arenaBytes() + threads * executable->scratchBytes() + executable->libraryBytes();
-}
-
-std::vector<LabelPtr> Plan::resultLabels(llvm::ArrayRef<LabelPtr> arguments) const {
-  return joinLabels(arguments, dependence.resultCount(),
-                    [&](llvm::ArrayRef<uint64_t> words) { return dependence.gather(words); });
+  return sizeof(Plan) + program.size() + debug.size() + text.size() + facts.bytes() + executable->planBytes();
 }
 
 llvm::Error checkLibraryCalls(mlir::ModuleOp core, const runtime::Executable &executable, const PriceLimits &limits) {
@@ -140,23 +62,24 @@ llvm::Expected<std::shared_ptr<const Plan>> makePlan(llvm::StringRef program, ll
                         runtime::describeLocation(excess->op->getLoc()));
   }
   auto plan = std::make_shared<Plan>();
-  plan->operations = priceOf(**module).operations;
+  runtime::ProgramFacts &facts = plan->facts;
+  facts.operations = priceOf(**module).operations;
   plan->program = program.str();
   plan->debug = debug.str();
   plan->text = printable(runtime::printProgram(**module, kProgramTextBytes), kProgramTextBytes);
-  plan->textDigest = runtime::hashProgram(plan->text);
+  facts.textDigest = runtime::hashProgram(plan->text);
   (*module)->walk(
-      [&](mlir::Operation *op) { plan->ops += op->getDialect() && op->getDialect()->getNamespace() == "sojourn"; });
+      [&](mlir::Operation *op) { facts.ops += op->getDialect() && op->getDialect()->getNamespace() == "sojourn"; });
   if (runtime::isStopped()) {
     return requestError(wire::ErrorCode_Stopped, "the step was stopped while its program was planned");
   }
-  plan->samplesRows = samplesRows((*module)->lookupSymbol<mlir::func::FuncOp>(kStepName));
+  facts.samplesRows = samplesRows((*module)->lookupSymbol<mlir::func::FuncOp>(kStepName));
   std::string reason;
-  std::optional<DependenceSummary> dependence = DependenceSummary::compute(**module, reason);
+  std::optional<DependenceSummary> dependence = dependenceOf(**module, reason);
   if (!dependence) {
     return requestError(wire::ErrorCode_Limit, reason);
   }
-  plan->dependence = std::move(*dependence);
+  facts.dependence = std::move(*dependence);
   auto executable = runtime::Executable::create(**module);
   if (!executable) {
     return executable.takeError();
@@ -165,7 +88,10 @@ llvm::Expected<std::shared_ptr<const Plan>> makePlan(llvm::StringRef program, ll
     return error;
   }
   plan->executable = std::move(*executable);
-  if (llvm::Error error = checkSignature(*plan)) {
+  facts.args = plan->executable->args();
+  facts.results = plan->executable->results();
+  facts.memory = plan->executable->runMemory();
+  if (llvm::Error error = facts.count()) {
     return error;
   }
   return plan;

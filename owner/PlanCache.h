@@ -7,10 +7,10 @@
 #include "owner/Peer.h"
 #include "owner/RequestError.h"
 #include "owner/Shares.h"
-#include "passes/Dependence.h"
 #include "passes/Price.h"
 #include "runtime/Execute.h"
 #include "runtime/Program.h"
+#include "runtime/facts/ProgramFacts.h"
 
 #include "llvm/Support/Error.h"
 
@@ -71,22 +71,10 @@ struct Plan {
   /// The bytes it was made from: `decodeProgram` gives the verified module again, to analyse it anew.
   std::string program, debug;
   std::string text; ///< core form with the scientist's locations, for the log
-  runtime::ProgramHash textDigest{};
-  uint64_t ops = 0;
-  uint64_t operations = 0; ///< of its price (passes/Price.h)
-  /// Bindings that a request must bring, and results that it must name.
-  size_t states = 0, uploads = 0, slots = 0, seeds = 0, tables = 0, keeps = 0, publishes = 0;
-  size_t keepBytes = 0, publishBytes = 0;
-  bool samplesRows = false; ///< whether the program draws rows
-  /// The arguments that results depend on.
-  DependenceSummary dependence;
+  runtime::ProgramFacts facts;
 
   /// What it takes in the cache.
   size_t bytes() const;
-  /// What a run on `threads` threads takes for intermediate values.
-  size_t runBytes(unsigned threads) const;
-  /// The label of each result, from those of the arguments.
-  std::vector<LabelPtr> resultLabels(llvm::ArrayRef<LabelPtr> arguments) const;
 };
 
 /// Refuses a program with a call of the kernel library that would take longer than `limits` allow: a stop of the step

@@ -85,11 +85,10 @@ size_t PrivatePlan::runBytes(unsigned threads) const {
       for (const runtime::ResultSpec &spec : program->results()) {
         results += 3 * spec.type.bytes();
       }
-      lists = std::max(lists,
-                       program->arenaBytes() + threads * program->scratchBytes() + program->libraryBytes() + results);
+      lists = std::max(lists, program->runMemory().bytes(threads) + results);
     }
   }
-  size_t run = executable->arenaBytes() + threads * executable->scratchBytes() + executable->libraryBytes() + coinBytes;
+  size_t run = executable->runMemory().bytes(threads) + coinBytes;
   return std::max(run, lists);
 }
 
@@ -248,7 +247,7 @@ llvm::Error addCharges(const PrivacyPlan &from, const DrawUse &draw, const Priva
 PrivacyOptions optionsOf(const Plan &plan, const PrivateTerms &terms) {
   std::vector<std::optional<unsigned>> published;
   unsigned next = 0;
-  for (const runtime::ResultSpec &result : plan.executable->results()) {
+  for (const runtime::ResultSpec &result : plan.facts.results) {
     published.push_back(result.kind == StepResult::Publish ? std::optional(next++) : std::nullopt);
   }
   PrivacyOptions options = terms::optionsOf(terms, published);

@@ -23,7 +23,7 @@ llvm::Expected<std::optional<PrivateStep>> PrivateStep::make(const StepContext &
                                                              const std::shared_ptr<const Plan> &plan,
                                                              const StepBindings &bound) {
   // Steps without tables, and on open ones, are nearly all: they pay nothing but this.
-  if (plan->tables == 0) {
+  if (plan->facts.tables == 0) {
     return std::nullopt;
   }
   PrivateStep step(context, request, session, plan);
@@ -77,7 +77,7 @@ llvm::Error PrivateStep::findPlan() {
     return llvm::Error::success();
   }
   auto place = context->queue.enter(session->account,
-                                    plan->ops <= kSmallProofOps ? StepQueue::Lane::small : StepQueue::Lane::large,
+                                    plan->facts.ops <= kSmallProofOps ? StepQueue::Lane::small : StepQueue::Lane::large,
                                     context->running, *session->running);
   if (!place) {
     return place.takeError();
@@ -104,10 +104,10 @@ llvm::Error PrivateStep::findPlan() {
 
 /// Of small public tensors that the step reads and does not write.
 std::vector<std::optional<runtime::Extent>> PrivateStep::extentsOf(const StepBindings &bound) const {
-  auto args = plan->executable->args();
+  const auto &args = plan->facts.args;
   std::vector<std::optional<runtime::Extent>> extents(args.size());
   std::set<size_t> written;
-  for (const runtime::ResultSpec &result : plan->executable->results()) {
+  for (const runtime::ResultSpec &result : plan->facts.results) {
     if (result.kind == StepResult::Commit) {
       written.insert(result.target);
     }
@@ -119,7 +119,7 @@ std::vector<std::optional<runtime::Extent>> PrivateStep::extentsOf(const StepBin
     }
     const auto &[type, buffer] = bound.bindings[index].tensor;
     extents[index] = runtime::extentOf(type.element, {static_cast<const uint8_t *>(buffer->data()), type.bytes()});
-    if (extents[index] && plan->samplesRows) {
+    if (extents[index] && plan->facts.samplesRows) {
       extents[index] = runtime::roundedOut(*extents[index]);
     }
   }
@@ -192,7 +192,7 @@ llvm::Error PrivateStep::label(std::vector<LabelPtr> &labels) const {
       open[index] = Label::client(); // its rows left only through the noise, or not at all
     }
   }
-  std::vector<LabelPtr> released = plan->resultLabels(open);
+  std::vector<LabelPtr> released = joinLabels(open, plan->facts.dependence);
   for (size_t result = 0; result < labels.size(); ++result) {
     if (noised->released[result]) {
       labels[result] = released[result];
@@ -339,7 +339,7 @@ llvm::Error PrivateStep::seal(std::string_view bytes) {
 
 PrivacyReport PrivateStep::report() const {
   PrivacyReport report;
-  auto results = plan->executable->results();
+  const auto &results = plan->facts.results;
   bool anyRelease = false;
   for (unsigned index = 0; index < results.size(); ++index) {
     if (results[index].kind != StepResult::Publish) {

@@ -22,7 +22,7 @@ llvm::Error checkDefaults(const PrivacyDefaults &defaults) {
 }
 
 llvm::Error PrivateStep::setSources(const StepBindings &bound) {
-  auto args = plan->executable->args();
+  const auto &args = plan->facts.args;
   sources.resize(args.size());
   terms.publicArguments.resize(args.size());
   std::map<Source, Policy> policies;
@@ -63,9 +63,9 @@ llvm::Error PrivateStep::setSources(const StepBindings &bound) {
 }
 
 void PrivateStep::setTerms(const StepPart &part, const StepBindings &bound) {
-  auto args = plan->executable->args();
+  const auto &args = plan->facts.args;
   argumentLabels = bound.labels;
-  if (!plan->samplesRows && part.slots) {
+  if (!plan->facts.samplesRows && part.slots) {
     terms.slots.assign(part.slots->begin(), part.slots->end());
   }
   terms.tables.resize(args.size());
@@ -90,8 +90,8 @@ llvm::Error PrivateStep::setReleases() {
     return requestError(wire::ErrorCode_Refused, asked.error());
   }
   static_cast<terms::StepTerms &>(terms) = *asked;
-  size_t published = static_cast<size_t>(llvm::count_if(
-      plan->executable->results(), [](const auto &result) { return result.kind == StepResult::Publish; }));
+  size_t published = static_cast<size_t>(
+      llvm::count_if(plan->facts.results, [](const auto &result) { return result.kind == StepResult::Publish; }));
   auto isPriced = [](const sojourn::wire::ReleaseTerms &asked) { return asked.epsilon != 0; };
   size_t priced = static_cast<size_t>(llvm::count_if(spending.releases, isPriced));
   if (spending.releases.size() > published || priced > kPricedReleases) {

@@ -196,12 +196,12 @@ llvm::Error Step::checkSize() const {
     return requestError(wire::ErrorCode_Limit, "the message has " + Twine(steps) + " steps, this owner takes up to " +
                                                    Twine(kStepsPerMessage) + " at once; send them in several messages");
   }
-  if (plan->publishBytes > limits.replyBytes) {
-    return requestError(wire::ErrorCode_Limit, "the step publishes " + Twine(plan->publishBytes) +
+  if (plan->facts.publishBytes > limits.replyBytes) {
+    return requestError(wire::ErrorCode_Limit, "the step publishes " + Twine(plan->facts.publishBytes) +
                                                    " bytes, this owner's replies hold up to " +
                                                    Twine(limits.replyBytes) + "; publish in several steps");
   }
-  const size_t each = DoneReply::roomFor(plan->publishes, plan->publishBytes);
+  const size_t each = DoneReply::roomFor(plan->facts.publishes, plan->facts.publishBytes);
   if (steps > 1 && each > limits.replyBytes / steps) {
     return requestError(wire::ErrorCode_Limit, "a reply to " + Twine(steps) + " steps takes " + Twine(each * steps) +
                                                    " bytes, this owner's hold up to " + Twine(limits.replyBytes) +
@@ -263,7 +263,7 @@ std::optional<RequestError> Step::runNext(StepPart &part, size_t at, DoneReply &
 
 /// Room for a large reply to a client of a server, which may take its time to read it. Else null.
 llvm::Expected<std::shared_ptr<HeldReply>> Step::holdReply(size_t steps) const {
-  const size_t bytes = steps * DoneReply::roomFor(plan->publishes, plan->publishBytes);
+  const size_t bytes = steps * DoneReply::roomFor(plan->facts.publishes, plan->facts.publishBytes);
   if ((*session)->connection == 0 || bytes <= stream::kSmallBytes) {
     return nullptr;
   }
@@ -284,7 +284,7 @@ llvm::Expected<StepReply> Step::runAll() {
   if (!held) {
     return held.takeError();
   }
-  DoneReply reply(1 + repetitions, plan->publishes, plan->publishBytes);
+  DoneReply reply(1 + repetitions, plan->facts.publishes, plan->facts.publishBytes);
   // What has committed is told, however short memory is by then.
   std::optional<RequestError> noMemory, failure;
   if (repetitions > 0) {

@@ -49,16 +49,16 @@ llvm::Error StepBindings::checkCounts() const {
                : requestError(wire::ErrorCode_Malformed, "the request binds " + Twine(found) + " " + what +
                                                              ", the program has " + Twine(expected));
   };
-  llvm::Error error = check("states", length(part.states), plan.states);
-  error = error ? std::move(error) : check("uploads", length(part.uploads), plan.uploads);
-  error = error ? std::move(error) : check("slots", length(part.slots), plan.slots);
-  error = error ? std::move(error) : check("seeds", length(part.seeds), plan.seeds);
-  error = error ? std::move(error) : check("tables", length(part.tables), plan.tables);
-  return error ? std::move(error) : check("kept results", length(part.results), plan.keeps);
+  llvm::Error error = check("states", length(part.states), plan.facts.states);
+  error = error ? std::move(error) : check("uploads", length(part.uploads), plan.facts.uploads);
+  error = error ? std::move(error) : check("slots", length(part.slots), plan.facts.slots);
+  error = error ? std::move(error) : check("seeds", length(part.seeds), plan.facts.seeds);
+  error = error ? std::move(error) : check("tables", length(part.tables), plan.facts.tables);
+  return error ? std::move(error) : check("kept results", length(part.results), plan.facts.keeps);
 }
 
 llvm::Error StepBindings::bindOwn() {
-  auto args = plan.executable->args();
+  const auto &args = plan.facts.args;
   bindings.resize(args.size());
   states.resize(args.size());
   labels.assign(args.size(), Label::client());
@@ -83,7 +83,7 @@ llvm::Error StepBindings::bindOwn() {
 }
 
 llvm::Error StepBindings::bindTables(Store &store) {
-  auto args = plan.executable->args();
+  const auto &args = plan.facts.args;
   for (size_t index = 0, position = 0; index < args.size(); ++index) {
     if (args[index].kind == StepArg::Table) {
       if (llvm::Error error = bindTable(store, index, position++)) {
@@ -129,7 +129,7 @@ llvm::Error StepBindings::bindState(size_t index, size_t position) {
     return requestError(wire::ErrorCode_Handle,
                         "state " + Twine(position) + ": this session has no handle " + Twine(id));
   }
-  const TensorType &expected = plan.executable->args()[index].type;
+  const TensorType &expected = plan.facts.args[index].type;
   if (!(found->second.tensor.type == expected)) {
     return requestError(wire::ErrorCode_Malformed, "state " + Twine(position) + ": handle " + Twine(id) + " is " +
                                                        typeText(found->second.tensor.type) + ", the program expects " +
@@ -143,7 +143,7 @@ llvm::Error StepBindings::bindState(size_t index, size_t position) {
 
 llvm::Error StepBindings::bindUpload(size_t index, size_t position) {
   auto *tensor = part.uploads->Get(static_cast<flatbuffers::uoffset_t>(position));
-  const TensorType &expected = plan.executable->args()[index].type;
+  const TensorType &expected = plan.facts.args[index].type;
   llvm::StringRef data = bytesOf(tensor->data());
   std::shared_ptr<runtime::Buffer> buffer;
   if (uint64_t number = tensor->sent_ahead()) {
@@ -196,13 +196,13 @@ llvm::Error StepBindings::bindUpload(size_t index, size_t position) {
 }
 
 llvm::Error StepBindings::bindWord(size_t index, uint64_t bits) {
-  if (plan.executable->args()[index].type.element == Element::i1 && bits > 1) {
+  if (plan.facts.args[index].type.element == Element::i1 && bits > 1) {
     return requestError(wire::ErrorCode_Malformed, "argument " + Twine(index) + " is a boolean slot, its bits are " +
                                                        Twine(bits) + ", expected 0 or 1");
   }
   auto buffer = runtime::BufferPool::global().allocate(sizeof(bits));
   std::memcpy(buffer->data(), &bits, sizeof(bits));
-  bindings[index].tensor = HostTensor{plan.executable->args()[index].type, std::move(buffer)};
+  bindings[index].tensor = HostTensor{plan.facts.args[index].type, std::move(buffer)};
   return llvm::Error::success();
 }
 
@@ -228,7 +228,7 @@ llvm::Error StepBindings::bindTable(Store &store, size_t index, size_t position)
                                                      ", the step was made for version " + version +
                                                      "; get the table again and record the step with it");
   }
-  const runtime::ArgSpec &expected = plan.executable->args()[index];
+  const runtime::ArgSpec &expected = plan.facts.args[index];
   if (expected.rows && dataset.rows() != *expected.rows) {
     return requestError(wire::ErrorCode_Dataset, "dataset '" + name + "' has " + Twine(dataset.rows()) +
                                                      " rows, the program expects " + Twine(*expected.rows));

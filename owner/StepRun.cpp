@@ -54,7 +54,7 @@ llvm::Error StepRun::checkResults() {
   }
   // A handle bound twice and committed would have two new values.
   std::set<const Handle *> committed;
-  for (const runtime::ResultSpec &spec : plan->executable->results()) {
+  for (const runtime::ResultSpec &spec : plan->facts.results) {
     if (spec.kind == StepResult::Commit && !committed.insert(bound->states[spec.target]).second) {
       return requestError(wire::ErrorCode_Malformed, "one handle is bound to two states that are both committed");
     }
@@ -70,13 +70,13 @@ llvm::Error StepRun::checkRoom() {
   for (uint64_t number : bound->sentAhead) {
     freed += heldBytes(session.uploads.at(number).buffer->size());
   }
-  if (handles.size() + plan->keeps > limits.handlesPerSession) {
-    return requestError(wire::ErrorCode_Limit, "the step would keep " + Twine(plan->keeps) + " more values beside " +
-                                                   Twine(handles.size()) + "; this owner holds up to " +
-                                                   Twine(limits.handlesPerSession) +
+  if (handles.size() + plan->facts.keeps > limits.handlesPerSession) {
+    return requestError(wire::ErrorCode_Limit, "the step would keep " + Twine(plan->facts.keeps) +
+                                                   " more values beside " + Twine(handles.size()) +
+                                                   "; this owner holds up to " + Twine(limits.handlesPerSession) +
                                                    " handles per session: delete tensors that are no longer needed");
   }
-  auto kinds = plan->executable->results();
+  const auto &kinds = plan->facts.results;
   for (size_t index = 0; index < kinds.size(); ++index) {
     if (kinds[index].kind == StepResult::Keep) {
       keepBytes += heldBytes(kinds[index].type, resultLabels[index]);
@@ -105,7 +105,7 @@ llvm::Error StepRun::checkPublishes() {
     }
     return at->second;
   };
-  auto results = plan->executable->results();
+  const auto &results = plan->facts.results;
   for (size_t index = 0; index < results.size(); ++index) {
     if (results[index].kind != StepResult::Publish || (privacy && privacy->isReleased(index))) {
       continue;
@@ -130,7 +130,7 @@ llvm::Error StepRun::checkPublishes() {
 
 /// Who trains on rows that were read before learns it now, not at the end when weights do not come out.
 void StepRun::noteKept(llvm::function_ref<Policy(const Source &)> policyOf) {
-  auto results = plan->executable->results();
+  const auto &results = plan->facts.results;
   for (size_t index = 0; index < results.size(); ++index) {
     if (results[index].kind != StepResult::Commit) {
       continue;
@@ -168,7 +168,7 @@ llvm::Error StepRun::checkReleases() {
 }
 
 llvm::Expected<std::vector<const HostTensor *>> StepRun::published(llvm::ArrayRef<HostTensor> values) const {
-  auto results = plan->executable->results();
+  const auto &results = plan->facts.results;
   std::vector<const HostTensor *> published;
   for (size_t index = 0; index < results.size(); ++index) {
     if (values.size() != results.size() || !values[index].buffer || !(values[index].type == results[index].type)) {
@@ -202,8 +202,8 @@ static void takeOut(std::vector<HostTensor> &values, llvm::ArrayRef<runtime::Res
 
 /// All that the commit allocates: new handles, of which no request can know before it.
 void StepRun::keep(llvm::ArrayRef<HostTensor> values) {
-  auto results = plan->executable->results();
-  kept.reserve(plan->keeps);
+  const auto &results = plan->facts.results;
+  kept.reserve(plan->facts.keeps);
   for (size_t index = 0; index < results.size(); ++index) {
     if (results[index].kind == StepResult::Keep) {
       uint64_t id = part.results->Get(static_cast<flatbuffers::uoffset_t>(kept.size()));
@@ -216,7 +216,7 @@ void StepRun::keep(llvm::ArrayRef<HostTensor> values) {
 
 /// Nothing here can fail: the reply says already that the step has committed.
 void StepRun::commit(std::vector<HostTensor> &values) {
-  auto results = plan->executable->results();
+  const auto &results = plan->facts.results;
   reserved = 0; // it belongs to the new handles now
   kept.clear();
   for (size_t index = 0; index < results.size(); ++index) {
@@ -250,7 +250,7 @@ llvm::Error StepRun::bind() {
   if (error) {
     return error;
   }
-  resultLabels = plan->resultLabels(bound->labels);
+  resultLabels = joinLabels(bound->labels, plan->facts.dependence);
   auto made = PrivateStep::make(context, request, part, session, plan, *bound);
   if (!made) {
     return made.takeError();
@@ -266,7 +266,7 @@ llvm::Error StepRun::run(DoneReply &reply, llvm::function_ref<void()> committed)
     }
   }
   RunningStep &running = *session.running;
-  const auto lane = StepQueue::laneOf(privacy ? privacy->operations() : plan->operations);
+  const auto lane = StepQueue::laneOf(privacy ? privacy->operations() : plan->facts.operations);
   auto place = context.queue.enter(session.account, lane, context.running, running);
   if (!place) {
     return place.takeError();
@@ -274,7 +274,7 @@ llvm::Error StepRun::run(DoneReply &reply, llvm::function_ref<void()> committed)
   size_t most = context.threads.most();
   auto memory = context.memory.lease(session.account,
                                      privacy ? privacy->runBytes(static_cast<unsigned>(most))
-                                             : plan->runBytes(static_cast<unsigned>(most)),
+                                             : plan->facts.memory.bytes(static_cast<unsigned>(most)),
                                      running.flag());
   if (!memory) {
     return memory.takeError();
@@ -324,7 +324,7 @@ llvm::Error StepRun::run(DoneReply &reply, llvm::function_ref<void()> committed)
       return error;
     }
   }
-  takeOut(*values, plan->executable->results());
+  takeOut(*values, plan->facts.results);
   {
     std::lock_guard lock(context.mutex);
     keep(*values);

@@ -71,9 +71,7 @@ Executable::~Executable() = default;
 
 llvm::ArrayRef<ArgSpec> Executable::args() const { return impl_->args; }
 llvm::ArrayRef<ResultSpec> Executable::results() const { return impl_->results; }
-size_t Executable::arenaBytes() const { return impl_->arenaBytes; }
-size_t Executable::scratchBytes() const { return impl_->scratchBytes; }
-size_t Executable::libraryBytes() const { return impl_->libraryBytes; }
+RunMemory Executable::runMemory() const { return {impl_->arenaBytes, impl_->scratchBytes, impl_->libraryBytes}; }
 llvm::ArrayRef<LibraryCalls> Executable::libraryCalls() const { return impl_->calls; }
 size_t Executable::planBytes() const { return impl_->planBytes; }
 size_t Executable::sumOfValueBytes() const { return impl_->sumOfValueBytes; }

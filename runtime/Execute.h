@@ -3,24 +3,17 @@
 // threads at once. Torch-free header.
 #ifndef SOJOURN_RUNTIME_EXECUTE_H
 #define SOJOURN_RUNTIME_EXECUTE_H
-#include "dialect/Part.h"
 #include "runtime/Buffer.h"
 #include "runtime/Error.h"
 #include "runtime/Stop.h"
-#include "runtime/Tensor.h"
+#include "runtime/facts/ProgramFacts.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "llvm/ADT/ArrayRef.h"
 #include "llvm/Support/Error.h"
 #include <memory>
-#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
-
-namespace sojourn {
-enum class StepArg : uint8_t;
-enum class StepResult : uint8_t;
-} // namespace sojourn
 
 namespace sojourn::runtime {
 
@@ -40,28 +33,6 @@ public:
   /// outside [0, rows()) gives zeros.
   virtual void readRows(llvm::ArrayRef<std::string> columns, llvm::ArrayRef<int64_t> indices, Element element,
                         void *out) const = 0;
-};
-
-/// A column that a program may read; `dims` are the sizes of one row's entry, none for a number.
-struct TableColumn {
-  std::string name;
-  Element element = Element::f32;
-  llvm::SmallVector<int64_t, 4> dims;
-};
-
-struct ArgSpec {
-  StepArg kind{0};                      ///< state (dialect/Signature.h)
-  TensorType type;                      ///< of every kind but table
-  std::optional<int64_t> rows;          ///< table: how many it has, where the program depends on it
-  std::vector<TableColumn> columns;     ///< table: the columns it names
-  std::vector<std::vector<Side>> parts; ///< table: the parts that rows are drawn of, each once
-};
-
-struct ResultSpec {
-  StepResult kind{1}; ///< keep (dialect/Signature.h)
-  TensorType type;
-  uint32_t target = 0;      ///< commit: the state argument that gets this value
-  std::string op, location; ///< the defining op, for errors
 };
 
 /// One argument of a run: a tensor, or the rows of a table.
@@ -96,12 +67,7 @@ public:
 
   llvm::ArrayRef<ArgSpec> args() const;
   llvm::ArrayRef<ResultSpec> results() const;
-  /// Memory that one run takes from the arena pool for intermediate values.
-  size_t arenaBytes() const;
-  /// What it takes besides, per thread.
-  size_t scratchBytes() const;
-  /// What one of its library calls allocates for itself at most, about.
-  size_t libraryBytes() const;
+  RunMemory runMemory() const;
   llvm::ArrayRef<LibraryCalls> libraryCalls() const;
   /// An upper estimate of what the plan itself holds: instructions, constants, idle run contexts.
   size_t planBytes() const;

@@ -90,8 +90,6 @@ std::optional<AttrValue> attrOf(llvm::StringRef opName, mlir::Attribute attribut
   return std::nullopt;
 }
 
-static_assert(StepArg{0} == StepArg::State && StepResult{1} == StepResult::Keep, "the defaults of runtime/Execute.h");
-
 llvm::Expected<ArgSpec> argOf(mlir::func::FuncOp step, unsigned index) {
   ArgSpec spec;
   auto kind = step.getArgAttrOfType<mlir::StringAttr>(index, "sojourn.kind");

@@ -258,7 +258,7 @@ private:
       check(made ? llvm::Error::success() : made.takeError());
       plan = std::move(*made);
       if (table.empty()) {
-        runtime::HostTensor tensor{plan->executable->args()[0].type,
+        runtime::HostTensor tensor{plan->facts.args[0].type,
                                    runtime::BufferPool::global().allocate(values.size() * sizeof(float))};
         std::copy(values.begin(), values.end(), static_cast<float *>(tensor.buffer->data()));
         bindings = {{tensor, nullptr}};
@@ -280,7 +280,7 @@ private:
       }
       auto found = plan->executable->run(bindings, options);
       check(found ? llvm::Error::success() : found.takeError());
-      DoneReply reply(1, plan->publishes, plan->publishBytes);
+      DoneReply reply(1, plan->facts.publishes, plan->facts.publishBytes);
       reply.add({&found->back()}, {});
       const sojourn::wire::Message message = reply.finish(std::nullopt);
       rest.push_back(microseconds(Clock::now() - begin));

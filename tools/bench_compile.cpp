@@ -148,7 +148,7 @@ void plan(const runtime::EncodedProgram &encoded, Times &times) {
               "decode");
     times.time("price", [&] { return findExcess(*module, {}).has_value(); });
     std::string reason;
-    times.time("dependence", [&] { return DependenceSummary::compute(*module, reason).has_value(); });
+    times.time("dependence", [&] { return dependenceOf(*module, reason).has_value(); });
     times.time("text", [&] { return runtime::printProgram(*module, owner::kProgramTextBytes).size(); });
     check(times.time("lower", [&] { return runtime::Executable::create(*module); }), "planning");
   }

@@ -40,6 +40,7 @@ SANITIZERS = {
         # The quickest first: what they find is known before the slow ones start.
         programs={
             "wire-tests": [],
+            "facts-tests": [],
             "dialect-tests": [],
             "privacy-tests": [],
             "ledger-tests": [],

@@ -21,9 +21,12 @@ LAYERS = {
     "passes/Lowered": "",
     "passes/Aten": "dialect dialect/elements mlir",
     "passes/decompose": "passes/Aten dialect mlir",
-    "passes": "dialect/Signature passes/Aten passes/Lowered passes/decompose dialect dialect/elements dialect/rows mlir",
+    "passes/DependenceSummary": "mlir",  # lists of llvm/ADT alone
+    "passes": "passes/DependenceSummary dialect/Signature passes/Aten passes/Lowered passes/decompose dialect dialect/elements dialect/rows mlir",
     "passes/privacy": "dialect/Signature passes dialect dialect/rows mlir",
-    "runtime": "dialect/Signature dialect dialect/Part dialect/elements mlir torch",  # torch: the library adapter alone, see tools/lint
+    # Links neither torch nor MLIR (of LLVM only Support): runtime/facts/CMakeLists.txt.
+    "runtime/facts": "passes/DependenceSummary dialect/Part dialect/Signature runtime mlir",
+    "runtime": "runtime/facts dialect/Signature dialect dialect/Part dialect/elements mlir torch",  # torch: the library adapter alone, see tools/lint
     "runtime/wire": "runtime dialect dialect/elements",
     "runtime/stream": "nng",
     "runtime/privacy": "",
@@ -31,7 +34,7 @@ LAYERS = {
     "runtime/terms/Defaults": "",
     "runtime/terms": "runtime/terms/Defaults runtime/privacy runtime/wire passes/privacy mlir",
     "owner/ledger": "runtime runtime/privacy runtime/signing",
-    "owner": "dialect/Signature owner/ledger runtime runtime/privacy runtime/signing runtime/stream runtime/terms runtime/terms/Defaults runtime/wire passes passes/privacy dialect dialect/rows mlir nng",
+    "owner": "dialect/Signature owner/ledger runtime runtime/facts runtime/privacy runtime/signing runtime/stream runtime/terms runtime/terms/Defaults runtime/wire passes passes/DependenceSummary passes/privacy dialect dialect/rows mlir nng",
     # The recorder knows torch and the importer knows MLIR: they meet at the trace, which knows neither.
     "frontend": "runtime/wire torch",  # errors, checks
     "frontend/shapes": "dialect/elements runtime torch",

@@ -181,8 +181,7 @@ void runCase(mlir::MLIRContext &context, llvm::ArrayRef<llvm::StringRef> words, 
       "{\"name\": \"%s\", \"operations\": %llu, \"arena\": %llu, \"planned\": %zu, \"seconds\": %.9g, \"grown\": "
       "%lld, \"library\": %.9g}\n",
       name.str().c_str(), static_cast<unsigned long long>(price.operations),
-      static_cast<unsigned long long>(price.arenaBytes),
-      (*executable)->arenaBytes() + (*executable)->scratchBytes() + (*executable)->libraryBytes(), measured.seconds,
+      static_cast<unsigned long long>(price.arenaBytes), (*executable)->runMemory().bytes(1), measured.seconds,
       static_cast<long long>(measured.grown), library);
 }
 

@@ -41,14 +41,15 @@ std::optional<DatabaseVersion::Value> DatabaseVersion::now() {
   if (sqlite3_get_autocommit(database) == 0) {
     return std::nullopt; // what this connection has written is not committed, and may never be
   }
-  if (sqlite3_db_filename(database, "main")[0] == '\0') {
+  if (place == Place::unasked) {
+    const bool isInMemory = sqlite3_db_filename(database, "main")[0] == '\0';
+    header = isInMemory ? nullptr : headerOf(database);
+    place = isInMemory ? Place::memory : header ? Place::log : Place::other;
+  }
+  if (place == Place::memory) {
     return Value{static_cast<uint64_t>(sqlite3_total_changes64(database))};
   }
-  if (!header && !isUnknown) {
-    header = headerOf(database);
-    isUnknown = !header;
-  }
-  if (!header) {
+  if (place == Place::other) {
     return std::nullopt;
   }
   // SQLite writes the second copy first: where both are alike, no writer is between them.

@@ -26,9 +26,10 @@ public:
   std::optional<Value> now();
 
 private:
+  enum class Place : uint8_t { unasked, memory, log, other };
   sqlite3 *database;
-  const volatile uint64_t *header = nullptr; ///< twice, as SQLite writes it; as long as the connection
-  bool isUnknown = false;                    ///< the connection has none
+  Place place = Place::unasked;              ///< of what the connection has written; it stays where it is
+  const volatile uint64_t *header = nullptr; ///< of a log: twice, as SQLite writes it; as long as the connection
 };
 
 } // namespace sojourn::owner::ledger

@@ -138,7 +138,10 @@ void Programs::play(std::string_view input) {
 
 void Programs::runPlan(const owner::Plan &plan) {
   const runtime::Executable &executable = *plan.executable;
-  size_t bytes = plan.keepBytes + plan.publishBytes;
+  size_t bytes = 0;
+  for (const runtime::ResultSpec &spec : plan.facts.results) {
+    bytes += spec.kind == StepResult::Commit ? 0 : std::min(spec.type.bytes(), kBoundBytes + 1);
+  }
   for (const runtime::ArgSpec &spec : executable.args()) {
     bytes += spec.kind == StepArg::Table ? 0 : std::min(spec.type.bytes(), kBoundBytes + 1);
   }
@@ -164,8 +167,8 @@ void Programs::runPlan(const owner::Plan &plan) {
   }
   std::vector<std::string> first;
   for (unsigned threads : {1u, 3u}) {
-    if (executable.arenaBytes() > 0) { // what was in the arena before must not matter
-      auto lease = arenas.acquire(executable.arenaBytes());
+    if (executable.runMemory().arena > 0) { // what was in the arena before must not matter
+      auto lease = arenas.acquire(executable.runMemory().arena);
       std::memset(lease.data(), threads == 1 ? 0x55 : 0xFE, lease.size());
     }
     runtime::RunOptions options;

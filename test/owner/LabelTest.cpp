@@ -19,18 +19,16 @@ LabelPtr labelOf(const std::string &name, const std::string &version = "1", cons
   return Label::of({owner, name, version});
 }
 
-/// What a program says whose results depend on these arguments.
-auto unionOf(std::vector<std::vector<size_t>> sets) {
-  return [sets = std::move(sets)](llvm::ArrayRef<uint64_t> ofArguments) {
-    std::vector<uint64_t> words;
-    for (const auto &set : sets) {
-      words.push_back(0);
-      for (size_t argument : set) {
-        words.back() |= ofArguments[argument];
-      }
-    }
-    return words;
-  };
+/// Of a program whose results depend on these arguments.
+DependenceSummary unionOf(size_t arguments, const std::vector<std::vector<size_t>> &sets) {
+  DependenceSummary::Graph graph{arguments, {}, {}, {}};
+  for (const auto &set : sets) {
+    graph.returned.push_back(static_cast<uint32_t>(arguments + graph.ends.size()));
+    graph.sources.insert(graph.sources.end(), set.begin(), set.end());
+    graph.ends.push_back(static_cast<uint32_t>(graph.sources.size()));
+  }
+  EXPECT_TRUE(graph.isValid());
+  return DependenceSummary(std::move(graph));
 }
 
 /// Handle 1 holds all rows of column a of "t".
@@ -108,7 +106,7 @@ TEST(Labels, EqualNamesAtTwoOwnersAreTwoSources) {
   EXPECT_EQ(blockers(both, kOwn, allPrivate), "private dataset 'a', 'a' of owner abcdef0102030405...");
   EXPECT_EQ(blockers(both, kOther, allPrivate), "private dataset 'a', 'a' of owner 0102000000000000...");
   // A result of arguments of both has both.
-  auto labels = joinLabels({mine, theirs}, 2, unionOf({{0, 1}, {1}}));
+  auto labels = joinLabels({mine, theirs}, unionOf(2, {{0, 1}, {1}}));
   EXPECT_EQ(*labels[0], *both);
   EXPECT_EQ(*labels[1], *theirs);
 }
@@ -126,7 +124,7 @@ TEST(Labels, OfResultsAreJoinedOverWhatTheyDependOn) {
   LabelPtr own = Label::client(), a = labelOf("a"), again = labelOf("a"), b = labelOf("b");
   std::vector<LabelPtr> arguments{own, a, again, b, nullptr};
   std::vector<std::vector<size_t>> sets{{}, {0}, {0, 1}, {2}, {1, 3}, {0, 1, 4}, {4}};
-  auto labels = joinLabels(arguments, sets.size(), unionOf(sets));
+  auto labels = joinLabels(arguments, unionOf(arguments.size(), sets));
   ASSERT_EQ(labels.size(), sets.size());
   EXPECT_EQ(labels[0], own);
   EXPECT_EQ(labels[1], own);
@@ -145,7 +143,7 @@ TEST(Labels, OfResultsAreJoinedAcrossWords) {
   }
   arguments.push_back(nullptr);
   std::vector<std::vector<size_t>> sets{{0, 64, 149}, {63}, {128}, {}, {3, 150}};
-  auto labels = joinLabels(arguments, sets.size(), unionOf(sets));
+  auto labels = joinLabels(arguments, unionOf(arguments.size(), sets));
   EXPECT_EQ(*labels[0], *joinLabels(joinLabels(arguments[0], arguments[64]), arguments[149]));
   EXPECT_EQ(*labels[1], *arguments[63]);
   EXPECT_EQ(*labels[2], *arguments[128]);

@@ -263,7 +263,7 @@ TEST(Parallel, MemoryOfRunningStepsIsBounded) {
   ASSERT_TRUE(bool(made)) << llvm::toString(made.takeError());
   Limits limits;
   limits.threads = 1;
-  limits.runningArenaBytes = (*made)->runBytes(1) * 3 / 2;
+  limits.runningArenaBytes = (*made)->facts.memory.bytes(1) * 3 / 2;
   limits.arenaWaitMs = 20;
   Owner owner(environment, limits);
   Client first(owner), second(owner, "bob"), third(owner, "carol");

@@ -202,7 +202,7 @@ TEST(PrivateParallel, AnExcessivePriceIsRemembered) {
   auto plan = makePlan(sum.program, sum.debug, PriceLimits());
   ASSERT_TRUE(bool(plan)) << llvm::toString(plan.takeError());
   Limits limits;
-  limits.price.operations = (*plan)->operations; // just enough for the program itself
+  limits.price.operations = (*plan)->facts.operations; // just enough for the program itself
   int proved = 0;
   World world;
   Environment environment = world.environment();

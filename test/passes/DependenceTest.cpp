@@ -25,7 +25,7 @@ TEST(Dependence, IsThatOfSetsPerValue) {
     auto module = context.parse(program.text);
     ASSERT_TRUE(module) << program.text;
     std::string reason;
-    auto summary = DependenceSummary::compute(*module, reason);
+    auto summary = dependenceOf(*module, reason);
     ASSERT_TRUE(summary) << reason;
     ASSERT_EQ(summary->argumentCount(), arguments);
     ASSERT_EQ(summary->resultCount(), program.depends.size());
@@ -48,7 +48,7 @@ TEST(Dependence, OutlivesTheModule) {
     Context context;
     std::mt19937_64 dice(7);
     std::string reason;
-    summary = DependenceSummary::compute(*context.parse(randomProgram(dice, 3, 9, 4).text), reason);
+    summary = dependenceOf(*context.parse(randomProgram(dice, 3, 9, 4).text), reason);
   }
   ASSERT_TRUE(summary);
   EXPECT_EQ(summary->resultCount(), 4u);
@@ -77,7 +77,7 @@ TEST(Dependence, TakesMemoryInProportionToTheProgram) {
                               " : " + types + "\n}\n");
   ASSERT_TRUE(module);
   std::string reason;
-  auto summary = DependenceSummary::compute(*module, reason);
+  auto summary = dependenceOf(*module, reason);
   ASSERT_TRUE(summary) << reason;
   EXPECT_EQ(summary->argumentsOf(kStates - 1).size(), size_t{kStates});
   EXPECT_LT(summary->bytes(), size_t{kStates} * 64);
@@ -88,7 +88,7 @@ TEST(Dependence, GathersWhatArgumentsBring) {
   RandomProgram program = randomProgram(dice, 70, 200, 20);
   Context context;
   std::string reason;
-  auto summary = DependenceSummary::compute(*context.parse(program.text), reason);
+  auto summary = dependenceOf(*context.parse(program.text), reason);
   ASSERT_TRUE(summary) << reason;
   std::vector<uint64_t> brought(70);
   for (uint64_t &word : brought) {
@@ -109,7 +109,7 @@ TEST(Dependence, RefusesWhatHasNoStraightLine) {
   Context context;
   std::string reason;
   auto module = context.parse("module {}");
-  EXPECT_FALSE(DependenceSummary::compute(*module, reason));
+  EXPECT_FALSE(dependenceOf(*module, reason));
   EXPECT_EQ(reason, "the module has no straight-line function @step");
 }
 

@@ -45,7 +45,7 @@ TEST(Price, IsNoLessThanThePlanOfRandomPrograms) {
     auto executable = runtime::Executable::create(*module);
     ASSERT_TRUE(static_cast<bool>(executable)) << llvm::toString(executable.takeError());
     Price price = priceOf(*module);
-    EXPECT_LE((*executable)->arenaBytes(), price.arenaBytes) << "seed " << seed << "\n" << program.text;
+    EXPECT_LE((*executable)->runMemory().arena, price.arenaBytes) << "seed " << seed << "\n" << program.text;
     EXPECT_LE((*executable)->planBytes(), price.planBytes) << "seed " << seed << "\n" << program.text;
     EXPECT_FALSE(findExcess(*module, PriceLimits()));
   }
@@ -67,7 +67,7 @@ TEST(Price, IsNoLessThanThePlanOfRecordedPrograms) {
     auto executable = runtime::Executable::create(*module);
     ASSERT_TRUE(static_cast<bool>(executable)) << llvm::toString(executable.takeError());
     Price price = priceOf(*module);
-    EXPECT_LE((*executable)->arenaBytes(), price.arenaBytes) << entry.path();
+    EXPECT_LE((*executable)->runMemory().arena, price.arenaBytes) << entry.path();
     EXPECT_LE((*executable)->planBytes(), price.planBytes) << entry.path();
     // A bound that says nothing is no bound.
     EXPECT_LE(price.arenaBytes, (*executable)->sumOfValueBytes() * 4 + 65536) << entry.path();

@@ -108,9 +108,9 @@ std::string ownOps(int count) {
 TEST(Executable, ArenaIsWellBelowTheSumOfValues) {
   Context context;
   auto executable = compile(context, readFile(SOJOURN_GOLDEN "/v1.mlir"));
-  EXPECT_GT(executable->arenaBytes(), 0u);
-  EXPECT_LT(executable->arenaBytes() * 2, executable->sumOfValueBytes())
-      << executable->arenaBytes() << " of " << executable->sumOfValueBytes();
+  EXPECT_GT(executable->runMemory().arena, 0u);
+  EXPECT_LT(executable->runMemory().arena * 2, executable->sumOfValueBytes())
+      << executable->runMemory().arena << " of " << executable->sumOfValueBytes();
 }
 
 TEST(Executable, NothingIsAllocatedPerWarmInstruction) {

@@ -53,7 +53,7 @@ TEST(Run, OnePlanRunsOnSeveralThreadsAtOnce) {
   EXPECT_EQ(wrong, 0);
   EXPECT_EQ(arenas.leasedBytes(), 0u);
   EXPECT_GT(arenas.idleBytes(), 0u);
-  EXPECT_GE(arenas.peakBytes(), plan->arenaBytes());
+  EXPECT_GE(arenas.peakBytes(), plan->runMemory().arena);
 }
 
 /// Rows of a table that cannot be read.
@@ -106,7 +106,7 @@ TEST(Run, AHundredPlansShareTheirArenas) {
     ASSERT_TRUE(plans.back());
     planBytes += plans.back()->planBytes();
   }
-  ASSERT_GE(plans[0]->arenaBytes(), kArena);
+  ASSERT_GE(plans[0]->runMemory().arena, kArena);
   EXPECT_LT(planBytes, size_t{100} * (64u << 10));
   auto inputs = bindWith(*plans[0], [](Element) { return 1; });
   for (size_t k = 0; k < plans.size(); k += 20) {
@@ -370,8 +370,8 @@ TEST(Run, MemoryInsideOfKernelsCounts) {
                                                {{"%y", y + "f32>"}, {"%i", y + "i64>"}}));
   ASSERT_TRUE(pool);
   // Two sets of values with positions; of one plane they are needed once, however many workers there are.
-  EXPECT_GE(pool->arenaBytes(), 2u * 16 * 512 * 512);
-  EXPECT_LT(pool->scratchBytes(), 1u << 20);
+  EXPECT_GE(pool->runMemory().arena, 2u * 16 * 512 * 512);
+  EXPECT_LT(pool->runMemory().scratch, 1u << 20);
   std::string image = dims({1, 64, 64, 64}), w = dims({64, 64, 3, 3});
   auto conv = compileText(
       context, programText({image, w},
@@ -380,7 +380,7 @@ TEST(Run, MemoryInsideOfKernelsCounts) {
                                image + ", " + w,
                            {{"%y", image}}));
   ASSERT_TRUE(conv);
-  EXPECT_GE(conv->libraryBytes(), 2u * 4 * 64 * 64 * 64);
+  EXPECT_GE(conv->runMemory().library, 2u * 4 * 64 * 64 * 64);
 }
 
 /// Adds to y, dx or dw (null: not wanted) what 3x3 kernels of `groups` groups do to one image with a border of 1.

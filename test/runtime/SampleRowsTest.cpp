@@ -261,7 +261,7 @@ TEST(SampleRows, AProgramOverABillionRows) {
   ASSERT_TRUE(module);
   auto executable = Executable::create(*module);
   ASSERT_TRUE(static_cast<bool>(executable)) << llvm::toString(executable.takeError());
-  EXPECT_LT((*executable)->arenaBytes(), 16'384u);
+  EXPECT_LT((*executable)->runMemory().arena, 16'384u);
   ASSERT_EQ((*executable)->args()[3].columns.size(), 2u);
   EXPECT_EQ((*executable)->args()[3].columns[1].dims, (llvm::SmallVector<int64_t, 4>{2, 3}));
   const Sides half = {{0.5, true}};

@@ -1,0 +1,254 @@
+// SPDX-License-Identifier: Apache-2.0
+// Facts to bytes and back. What is read may come from a process that a program has taken over: each rule is checked.
+#include "runtime/Error.h"
+#include "runtime/Limits.h"
+#include "runtime/facts/Facts_generated.h"
+#include "runtime/facts/ProgramFacts.h"
+#include "llvm/ADT/Twine.h"
+#include "llvm/Support/MathExtras.h"
+#include <algorithm>
+#include <cstring>
+
+namespace sojourn::runtime {
+
+namespace wire = sojourn_wire;
+using flatbuffers::FlatBufferBuilder;
+using llvm::Twine;
+
+std::string writeFacts(const ProgramFacts &facts) {
+  FlatBufferBuilder builder;
+  auto dims = [&](llvm::ArrayRef<int64_t> sizes) { return builder.CreateVector(sizes.data(), sizes.size()); };
+  auto text = [&](const std::string &from) { return builder.CreateString(from); };
+  std::vector<flatbuffers::Offset<wire::ArgumentFacts>> arguments;
+  for (const ArgSpec &arg : facts.args) {
+    std::vector<flatbuffers::Offset<wire::ColumnFacts>> columns;
+    for (const TableColumn &column : arg.columns) {
+      auto name = text(column.name);
+      columns.push_back(
+          wire::CreateColumnFacts(builder, name, static_cast<uint8_t>(column.element), dims(column.dims)));
+    }
+    std::vector<flatbuffers::Offset<wire::PartFacts>> parts;
+    for (const std::vector<Side> &part : arg.parts) {
+      std::vector<double> fractions;
+      std::vector<uint8_t> others;
+      for (const Side &side : part) {
+        fractions.push_back(side.fraction);
+        others.push_back(side.isOther);
+      }
+      auto first = builder.CreateVector(fractions);
+      parts.push_back(wire::CreatePartFacts(builder, first, builder.CreateVector(others)));
+    }
+    auto sizes = dims(arg.type.dims);
+    auto columnList = builder.CreateVector(columns);
+    arguments.push_back(wire::CreateArgumentFacts(builder, static_cast<uint8_t>(arg.kind),
+                                                  static_cast<uint8_t>(arg.type.element), sizes, arg.rows.value_or(-1),
+                                                  columnList, builder.CreateVector(parts)));
+  }
+  std::vector<flatbuffers::Offset<wire::ResultFacts>> results;
+  for (const ResultSpec &result : facts.results) {
+    auto sizes = dims(result.type.dims);
+    auto op = text(result.op);
+    results.push_back(wire::CreateResultFacts(builder, static_cast<uint8_t>(result.kind),
+                                              static_cast<uint8_t>(result.type.element), sizes, result.target, op,
+                                              text(result.location)));
+  }
+  const DependenceSummary::Graph &graph = facts.dependence.graph();
+  auto argumentList = builder.CreateVector(arguments);
+  auto resultList = builder.CreateVector(results);
+  auto sources = builder.CreateVector(graph.sources), ends = builder.CreateVector(graph.ends),
+       returned = builder.CreateVector(graph.returned);
+  auto digest = builder.CreateVector(facts.textDigest.data(), facts.textDigest.size());
+  builder.Finish(wire::CreateFacts(builder, argumentList, resultList, sources, ends, returned, facts.samplesRows,
+                                   facts.ops, facts.operations, facts.memory.arena, facts.memory.scratch,
+                                   facts.memory.library, digest),
+                 wire::FactsIdentifier());
+  return {reinterpret_cast<const char *>(builder.GetBufferPointer()), builder.GetSize()};
+}
+
+namespace {
+
+/// Arguments, results, columns and parts of a program within its limits have fewer.
+constexpr flatbuffers::uoffset_t kTablesMost = 1 << 20;
+
+class Reader {
+public:
+  explicit Reader(const wire::Facts &from) : from(from) {}
+  llvm::Expected<ProgramFacts> read();
+
+private:
+  llvm::Error wrong(const Twine &text) {
+    return makeError(ErrorCode::Malformed, ("the facts of a program are malformed: " + text).str());
+  }
+  llvm::Error readType(const Twine &what, unsigned element, const flatbuffers::Vector<int64_t> *dims, size_t rankMost,
+                       TensorType &into);
+  llvm::Error readArgument(size_t index, const wire::ArgumentFacts *argument, ArgSpec &into);
+  llvm::Error readColumn(const Twine &what, const wire::ColumnFacts *column, TableColumn &into);
+  llvm::Error readPart(const Twine &what, const wire::PartFacts *part, std::vector<Side> &into);
+  llvm::Error readResult(size_t index, const wire::ResultFacts *result, ResultSpec &into);
+  llvm::Error readDependence();
+
+  const wire::Facts &from;
+  ProgramFacts facts;
+};
+
+template <class T>
+size_t sizeOf(const flatbuffers::Vector<T> *vector) {
+  return vector ? vector->size() : 0;
+}
+
+template <class T>
+std::vector<T> listOf(const flatbuffers::Vector<T> *vector) {
+  return vector ? std::vector<T>(vector->begin(), vector->end()) : std::vector<T>();
+}
+
+llvm::Error Reader::readType(const Twine &what, unsigned element, const flatbuffers::Vector<int64_t> *dims,
+                             size_t rankMost, TensorType &into) {
+  if (element >= kElementCount || sizeOf(dims) > rankMost) {
+    return wrong(what + " has element " + Twine(element) + " and rank " + Twine(sizeOf(dims)));
+  }
+  into.element = static_cast<Element>(element);
+  int64_t count = 1;
+  for (size_t dim = 0; dim < sizeOf(dims); ++dim) {
+    const int64_t size = dims->Get(static_cast<flatbuffers::uoffset_t>(dim));
+    if (size < 0 || size > limits::kDimension || llvm::MulOverflow(count, std::max<int64_t>(size, 1), count)) {
+      return wrong(what + " has size " + Twine(size) + " in dim " + Twine(dim));
+    }
+    into.dims.push_back(size);
+  }
+  if (count > limits::kViewElements) {
+    return wrong(what + " has " + Twine(count) + " elements");
+  }
+  return llvm::Error::success();
+}
+
+llvm::Error Reader::readColumn(const Twine &what, const wire::ColumnFacts *column, TableColumn &into) {
+  if (sizeOf(column->name()) > limits::kNameBytes) {
+    return wrong(what + " has a name of " + Twine(sizeOf(column->name())) + " bytes");
+  }
+  TensorType entry;
+  if (llvm::Error error = readType(what, column->element(), column->dims(), limits::kEntryRank, entry)) {
+    return error;
+  }
+  into = {column->name() ? column->name()->str() : "", entry.element, std::move(entry.dims)};
+  return llvm::Error::success();
+}
+
+llvm::Error Reader::readPart(const Twine &what, const wire::PartFacts *part, std::vector<Side> &into) {
+  const size_t splits = sizeOf(part->fractions());
+  if (splits != sizeOf(part->others()) || splits > kSplitsMost) {
+    return wrong(what + " is of " + Twine(splits) + " splits and " + Twine(sizeOf(part->others())) + " sides");
+  }
+  for (flatbuffers::uoffset_t split = 0; split < splits; ++split) {
+    const double fraction = part->fractions()->Get(split);
+    if (!(fraction > 0 && fraction < 1) || part->others()->Get(split) > 1) {
+      return wrong(what + " has an invalid fraction or side");
+    }
+    into.push_back({fraction, part->others()->Get(split) == 1});
+  }
+  return llvm::Error::success();
+}
+
+llvm::Error Reader::readArgument(size_t index, const wire::ArgumentFacts *argument, ArgSpec &into) {
+  const std::string what = "argument " + std::to_string(index);
+  if (argument->kind() >= kStepArgs.size()) {
+    return wrong(what + " has kind " + Twine(unsigned(argument->kind())));
+  }
+  into.kind = static_cast<StepArg>(argument->kind());
+  if (llvm::Error error = readType(what, argument->element(), argument->dims(), limits::kRank, into.type)) {
+    return error;
+  }
+  const bool isTable = into.kind == StepArg::Table;
+  if (argument->rows() < -1 || argument->rows() > limits::kTableRows ||
+      (!isTable && (argument->rows() != -1 || sizeOf(argument->columns()) || sizeOf(argument->parts())))) {
+    return wrong(what + " has " + Twine(argument->rows()) + " rows, or columns and parts without a table");
+  }
+  if (argument->rows() >= 0) {
+    into.rows = argument->rows();
+  }
+  for (flatbuffers::uoffset_t column = 0; column < sizeOf(argument->columns()); ++column) {
+    if (llvm::Error error = readColumn(what + ", column " + Twine(column), argument->columns()->Get(column),
+                                       into.columns.emplace_back())) {
+      return error;
+    }
+  }
+  for (flatbuffers::uoffset_t part = 0; part < sizeOf(argument->parts()); ++part) {
+    if (llvm::Error error =
+            readPart(what + ", part " + Twine(part), argument->parts()->Get(part), into.parts.emplace_back())) {
+      return error;
+    }
+  }
+  return llvm::Error::success();
+}
+
+llvm::Error Reader::readResult(size_t index, const wire::ResultFacts *result, ResultSpec &into) {
+  const std::string what = "result " + std::to_string(index);
+  if (result->kind() >= kStepResults.size() || sizeOf(result->op()) > limits::kOpNameBytes ||
+      sizeOf(result->location()) > limits::kLocationTextBytes) {
+    return wrong(what + " has kind " + Twine(unsigned(result->kind())) + ", an op of " + Twine(sizeOf(result->op())) +
+                 " bytes and a location of " + Twine(sizeOf(result->location())));
+  }
+  into.kind = static_cast<StepResult>(result->kind());
+  into.target = result->target();
+  into.op = result->op() ? result->op()->str() : "";
+  into.location = result->location() ? result->location()->str() : "";
+  return readType(what, result->element(), result->dims(), limits::kRank, into.type);
+}
+
+llvm::Error Reader::readDependence() {
+  DependenceSummary::Graph graph{facts.args.size(), listOf(from.sources()), listOf(from.ends()),
+                                 listOf(from.returned())};
+  if (graph.returned.size() != facts.results.size() || !graph.isValid()) {
+    return wrong("its dependences are no graph over " + Twine(facts.args.size()) + " arguments and " +
+                 Twine(facts.results.size()) + " results");
+  }
+  facts.dependence = DependenceSummary(std::move(graph));
+  return llvm::Error::success();
+}
+
+llvm::Expected<ProgramFacts> Reader::read() {
+  if (sizeOf(from.arguments()) > limits::kArguments || sizeOf(from.results()) > limits::kResults) {
+    return wrong(Twine(sizeOf(from.arguments())) + " arguments and " + Twine(sizeOf(from.results())) + " results");
+  }
+  facts.args.resize(sizeOf(from.arguments()));
+  for (flatbuffers::uoffset_t index = 0; index < facts.args.size(); ++index) {
+    if (llvm::Error error = readArgument(index, from.arguments()->Get(index), facts.args[index])) {
+      return error;
+    }
+  }
+  facts.results.resize(sizeOf(from.results()));
+  for (flatbuffers::uoffset_t index = 0; index < facts.results.size(); ++index) {
+    if (llvm::Error error = readResult(index, from.results()->Get(index), facts.results[index])) {
+      return error;
+    }
+  }
+  if (llvm::Error error = readDependence()) {
+    return error;
+  }
+  if (sizeOf(from.text_digest()) != facts.textDigest.size()) {
+    return wrong("a digest of " + Twine(sizeOf(from.text_digest())) + " bytes");
+  }
+  std::memcpy(facts.textDigest.data(), from.text_digest()->data(), facts.textDigest.size());
+  facts.samplesRows = from.samples_rows();
+  facts.ops = from.ops();
+  facts.operations = from.operations();
+  facts.memory = {from.arena_bytes(), from.scratch_bytes(), from.library_bytes()};
+  if (llvm::Error error = facts.count()) {
+    return error;
+  }
+  return std::move(facts);
+}
+
+} // namespace
+
+llvm::Expected<ProgramFacts> readFacts(llvm::StringRef bytes) {
+  std::vector<uint64_t> aligned((bytes.size() + 7) / 8);
+  std::memcpy(aligned.data(), bytes.data(), bytes.size());
+  const auto *data = reinterpret_cast<const uint8_t *>(aligned.data());
+  flatbuffers::Verifier verifier(data, bytes.size(), limits::kFlatBufferDepth, kTablesMost);
+  if (bytes.size() < 8 || !wire::VerifyFactsBuffer(verifier)) {
+    return makeError(ErrorCode::Malformed, "the facts of a program are malformed: no table of their schema");
+  }
+  return Reader(*wire::GetFacts(data)).read();
+}
+
+} // namespace sojourn::runtime

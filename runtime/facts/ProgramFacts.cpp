@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+// Counts of a program's signature, and the checks that an owner's commit rests on.
+#include "runtime/facts/ProgramFacts.h"
+#include "runtime/Error.h"
+#include "llvm/ADT/Twine.h"
+#include "llvm/Support/MathExtras.h"
+
+namespace sojourn::runtime {
+
+using llvm::Twine;
+
+static llvm::Error failure(ErrorCode code, const Twine &text) { return makeError(code, text.str()); }
+
+size_t RunMemory::bytes(unsigned threads) const {
+  return llvm::SaturatingAdd(llvm::SaturatingAdd(arena, library), llvm::SaturatingMultiply<uint64_t>(scratch, threads));
+}
+
+static llvm::Error countArgument(size_t index, const ArgSpec &spec, ProgramFacts &facts) {
+  auto wrong = [&](const char *kind, const char *expected) {
+    return failure(ErrorCode::Unsupported, "argument " + Twine(index) + " is a " + kind + " of rank " +
+                                               Twine(spec.type.rank()) + " and element " +
+                                               elementName(spec.type.element) + ", expected " + expected);
+  };
+  const Element element = spec.type.element;
+  switch (spec.kind) {
+  case StepArg::State: ++facts.states; break;
+  case StepArg::Upload: ++facts.uploads; break;
+  case StepArg::Slot:
+    ++facts.slots;
+    if (spec.type.rank() || (element != Element::f64 && element != Element::i64 && element != Element::i1)) {
+      return wrong("slot", "tensor<f64>, tensor<i64> or tensor<i1>");
+    }
+    break;
+  case StepArg::Seed:
+    ++facts.seeds;
+    if (spec.type.rank() || element != Element::i64) {
+      return wrong("seed", "tensor<i64>");
+    }
+    break;
+  case StepArg::Table: ++facts.tables; break;
+  case StepArg::Coin: return wrong("coin", "none in a program");
+  }
+  return llvm::Error::success();
+}
+
+llvm::Error ProgramFacts::count() {
+  states = uploads = slots = seeds = tables = keeps = publishes = 0;
+  publishBytes = 0;
+  for (size_t index = 0; index < args.size(); ++index) {
+    if (llvm::Error error = countArgument(index, args[index], *this)) {
+      return error;
+    }
+  }
+  if (dependence.argumentCount() != args.size() || dependence.resultCount() != results.size()) {
+    return failure(ErrorCode::Internal, "the program has no complete record of the dependences of its results");
+  }
+  std::vector<bool> committed(args.size());
+  for (size_t index = 0; index < results.size(); ++index) {
+    const ResultSpec &spec = results[index];
+    if (spec.kind == StepResult::Keep) {
+      ++keeps;
+    } else if (spec.kind == StepResult::Publish) {
+      ++publishes;
+      publishBytes = llvm::SaturatingAdd<uint64_t>(publishBytes, spec.type.bytes());
+    } else if (spec.target >= args.size() || args[spec.target].kind != StepArg::State ||
+               !(args[spec.target].type == spec.type) || committed[spec.target]) {
+      return failure(ErrorCode::Malformed, "result " + Twine(index) + " commits to argument " + Twine(spec.target) +
+                                               ", expected a state of the same type to which no other result commits");
+    } else {
+      committed[spec.target] = true;
+    }
+  }
+  return llvm::Error::success();
+}
+
+size_t ProgramFacts::bytes() const {
+  size_t total =
+      sizeof(*this) + dependence.bytes() + args.size() * sizeof(ArgSpec) + results.size() * sizeof(ResultSpec);
+  for (const ArgSpec &arg : args) {
+    for (const TableColumn &column : arg.columns) {
+      total += sizeof(column) + column.name.size();
+    }
+    for (const std::vector<Side> &part : arg.parts) {
+      total += sizeof(part) + part.size() * sizeof(Side);
+    }
+  }
+  for (const ResultSpec &result : results) {
+    total += result.op.size() + result.location.size();
+  }
+  return total;
+}
+
+} // namespace sojourn::runtime
