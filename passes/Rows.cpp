@@ -11,6 +11,7 @@
 #include "dialect/rows/Support.h"
 #include "passes/Passes.h"
 
+#include "llvm/Support/MathExtras.h"
 #include "llvm/ADT/DenseSet.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/Format.h"
@@ -160,6 +161,7 @@ static bool isStructural(Operation *op) {
 /// Ops between a cut and its noise, a power of 2: long enough for the steps of a recurrent net, short enough to recurse
 /// over.
 static constexpr size_t kChainMost = 512;
+static_assert(llvm::isPowerOf2_64(kChainMost));
 
 std::vector<NoisePoint> sojourn::findNoisePoints(func::FuncOp step, const rows::Analysis &analysis) {
   // Values that a result is computed from.

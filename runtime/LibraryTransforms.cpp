@@ -50,11 +50,16 @@ void libraryFourier(const LibraryView &out, const LibraryView &x, const FourierO
   tensorOver(Role::out, out).copy_(made);
 }
 
+/// How a matrix was brought to moderate magnitudes.
+struct Moderated {
+  int exponent = 0;    ///< taken out, of 2
+  bool isWide = false; ///< whether its magnitudes differ by more than 2^128
+};
+
 /// MKL 2024.2's dgeev writes beyond its workspace for doubles far from 1.
 /// A matrix with such elements is brought to a largest element near 1, and elements below 2^-128 of it become 0, which
-/// changes no digit that a backward stable method keeps. Returns the binary exponent taken out, none for any other
-/// matrix.
-static std::optional<int> moderate(at::Tensor &matrix) {
+/// changes no digit that a backward stable method keeps. Nothing for any other matrix.
+static std::optional<Moderated> moderate(at::Tensor &matrix) {
   constexpr int kFar = 128;
   if (matrix.scalar_type() != at::kDouble) {
     return std::nullopt;
@@ -75,7 +80,7 @@ static std::optional<int> moderate(at::Tensor &matrix) {
   std::ranges::transform(elements, matrix.mutable_data_ptr<double>(), [&](double element) {
     return element == 0 || std::ilogb(element) < most - kFar ? 0.0 : std::scalbn(element, -most);
   });
-  return most;
+  return Moderated{most, most - least > kFar};
 }
 
 /// A reflection, dense and the same for every matrix of this size. dgeev scales rows and columns to equal norms first,
@@ -89,18 +94,20 @@ static at::Tensor reflectionFor(const at::Tensor &matrix) {
 bool libraryEig(const MatrixView &values, const MatrixView &vectors, const MatrixView &x) {
   try {
     at::Tensor matrix = tensorOver(Role::first, x.element, x.data, x.dims, x.strides);
-    const std::optional<int> exponent = moderate(matrix);
+    const std::optional<Moderated> moderated = moderate(matrix);
     at::Tensor reflection;
-    if (exponent) {
+    if (moderated && moderated->isWide) {
       reflection = reflectionFor(matrix);
       matrix = at::matmul(at::matmul(reflection, matrix), reflection);
     }
     auto [found, columns] = at::linalg_eig(matrix);
-    if (exponent) {
+    if (reflection.defined()) {
       columns = at::matmul(reflection.to(columns.scalar_type()), columns);
+    }
+    if (moderated) {
       auto *parts = reinterpret_cast<double *>(found.mutable_data_ptr<c10::complex<double>>());
       std::transform(parts, parts + 2 * found.numel(), parts,
-                     [&](double part) { return std::scalbn(part, *exponent); });
+                     [&](double part) { return std::scalbn(part, moderated->exponent); });
     }
     tensorOver(Role::out, values.element, values.data, values.dims, values.strides).copy_(found.unsqueeze(-1));
     tensorOver(Role::out, vectors.element, vectors.data, vectors.dims, vectors.strides).copy_(columns);

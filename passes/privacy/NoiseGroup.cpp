@@ -275,9 +275,9 @@ LogicalResult GroupNoise::insert(const NoiseGroup &group, const rows::Analysis &
   site.coordinates = coordinates;
   double slack = rows::accumulationOf(sum).slack;
   if (!chooseNoise(treatment, slack, site)) {
-    return group.firstOp().emitError() << "the share of the price that pays for the " << site.what
+    return group.firstOp().emitError() << "the price of the " << site.what
                                        << " is too small: its noise is more than can be drawn; give a larger "
-                                          "metric_share or a smaller noise multiplier";
+                                          "epsilon or metric_share, or publish fewer numbers at once";
   }
 
   size_t firstCoin = plan.coins.size();

@@ -43,7 +43,7 @@ public:
                                    "too many to analyse; split it";
       }
       if (options.isStopped && options.isStopped()) {
-        return failure(); // whoever stopped it knows
+        return failure(); // the caller sees the stop, and needs no error
       }
       analyse();
       if (points.size() * step.getNumResults() > kPairsMost) {

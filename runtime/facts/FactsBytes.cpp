@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Facts to bytes and back. What is read may come from a process that a program has taken over: each rule is checked.
+// Facts to bytes and back. The bytes may come from a process that a program has taken over, and parts of them may be
+// named many times: each rule is checked, and each use counts.
 #include "runtime/Error.h"
 #include "runtime/Limits.h"
 #include "runtime/facts/Facts_generated.h"
@@ -67,8 +68,17 @@ std::string writeFacts(const ProgramFacts &facts) {
 
 namespace {
 
-/// Arguments, results, columns and parts of a program within its limits have fewer.
+/// Bytes of facts at most, and tables: arguments, results, columns and parts of a program within its limits are fewer.
+constexpr size_t kBytesMost = size_t{256} << 20;
 constexpr flatbuffers::uoffset_t kTablesMost = 1 << 20;
+
+/// Of a tensor, or of a column's entry.
+struct TypeLimits {
+  size_t rank;
+  int64_t sizeLeast, elements, bytes;
+};
+constexpr TypeLimits kTensor{limits::kRank, 0, limits::kValueElements, limits::kValueBytes};
+constexpr TypeLimits kEntry{limits::kEntryRank, 1, limits::kEntryElements, limits::kValueBytes};
 
 class Reader {
 public:
@@ -79,8 +89,10 @@ private:
   llvm::Error wrong(const Twine &text) {
     return makeError(ErrorCode::Malformed, ("the facts of a program are malformed: " + text).str());
   }
-  llvm::Error readType(const Twine &what, unsigned element, const flatbuffers::Vector<int64_t> *dims, size_t rankMost,
-                       TensorType &into);
+  llvm::Error readType(const Twine &what, unsigned element, const flatbuffers::Vector<int64_t> *dims,
+                       const TypeLimits &most, TensorType &into);
+  /// False where the text is longer than `most` bytes, or all are longer than the texts of a program.
+  bool takeText(const flatbuffers::String *text, size_t most, std::string &into);
   llvm::Error readArgument(size_t index, const wire::ArgumentFacts *argument, ArgSpec &into);
   llvm::Error readColumn(const Twine &what, const wire::ColumnFacts *column, TableColumn &into);
   llvm::Error readPart(const Twine &what, const wire::PartFacts *part, std::vector<Side> &into);
@@ -89,6 +101,9 @@ private:
 
   const wire::Facts &from;
   ProgramFacts facts;
+  /// What a program of the decoder has at most: tables, their columns, their parts with the splits of these, texts.
+  size_t tablesLeft = limits::kTables, columnsLeft = limits::kColumns, splitsLeft = limits::kIntegers,
+         textLeft = limits::kTextBytes;
 };
 
 template <class T>
@@ -101,43 +116,56 @@ std::vector<T> listOf(const flatbuffers::Vector<T> *vector) {
   return vector ? std::vector<T>(vector->begin(), vector->end()) : std::vector<T>();
 }
 
+bool Reader::takeText(const flatbuffers::String *text, size_t most, std::string &into) {
+  const size_t size = text ? text->size() : 0;
+  if (size > most || size > textLeft) {
+    return false;
+  }
+  textLeft -= size;
+  into = text ? text->str() : "";
+  return true;
+}
+
 llvm::Error Reader::readType(const Twine &what, unsigned element, const flatbuffers::Vector<int64_t> *dims,
-                             size_t rankMost, TensorType &into) {
-  if (element >= kElementCount || sizeOf(dims) > rankMost) {
+                             const TypeLimits &most, TensorType &into) {
+  if (element >= kElementCount || sizeOf(dims) > most.rank) {
     return wrong(what + " has element " + Twine(element) + " and rank " + Twine(sizeOf(dims)));
   }
   into.element = static_cast<Element>(element);
   int64_t count = 1;
   for (size_t dim = 0; dim < sizeOf(dims); ++dim) {
     const int64_t size = dims->Get(static_cast<flatbuffers::uoffset_t>(dim));
-    if (size < 0 || size > limits::kDimension || llvm::MulOverflow(count, std::max<int64_t>(size, 1), count)) {
+    if (size < most.sizeLeast || size > limits::kDimension ||
+        llvm::MulOverflow(count, std::max<int64_t>(size, 1), count)) {
       return wrong(what + " has size " + Twine(size) + " in dim " + Twine(dim));
     }
     into.dims.push_back(size);
   }
-  if (count > limits::kViewElements) {
+  if (count > most.elements || count > most.bytes / static_cast<int64_t>(byteWidth(into.element))) {
     return wrong(what + " has " + Twine(count) + " elements");
   }
   return llvm::Error::success();
 }
 
 llvm::Error Reader::readColumn(const Twine &what, const wire::ColumnFacts *column, TableColumn &into) {
-  if (sizeOf(column->name()) > limits::kNameBytes) {
+  if (!takeText(column->name(), limits::kStringBytes, into.name)) {
     return wrong(what + " has a name of " + Twine(sizeOf(column->name())) + " bytes");
   }
   TensorType entry;
-  if (llvm::Error error = readType(what, column->element(), column->dims(), limits::kEntryRank, entry)) {
+  if (llvm::Error error = readType(what, column->element(), column->dims(), kEntry, entry)) {
     return error;
   }
-  into = {column->name() ? column->name()->str() : "", entry.element, std::move(entry.dims)};
+  into.element = entry.element;
+  into.dims = std::move(entry.dims);
   return llvm::Error::success();
 }
 
 llvm::Error Reader::readPart(const Twine &what, const wire::PartFacts *part, std::vector<Side> &into) {
   const size_t splits = sizeOf(part->fractions());
-  if (splits != sizeOf(part->others()) || splits > kSplitsMost) {
+  if (splits != sizeOf(part->others()) || splits > kSplitsMost || splits >= splitsLeft) {
     return wrong(what + " is of " + Twine(splits) + " splits and " + Twine(sizeOf(part->others())) + " sides");
   }
+  splitsLeft -= 1 + splits;
   for (flatbuffers::uoffset_t split = 0; split < splits; ++split) {
     const double fraction = part->fractions()->Get(split);
     if (!(fraction > 0 && fraction < 1) || part->others()->Get(split) > 1) {
@@ -154,7 +182,7 @@ llvm::Error Reader::readArgument(size_t index, const wire::ArgumentFacts *argume
     return wrong(what + " has kind " + Twine(unsigned(argument->kind())));
   }
   into.kind = static_cast<StepArg>(argument->kind());
-  if (llvm::Error error = readType(what, argument->element(), argument->dims(), limits::kRank, into.type)) {
+  if (llvm::Error error = readType(what, argument->element(), argument->dims(), kTensor, into.type)) {
     return error;
   }
   const bool isTable = into.kind == StepArg::Table;
@@ -162,6 +190,12 @@ llvm::Error Reader::readArgument(size_t index, const wire::ArgumentFacts *argume
       (!isTable && (argument->rows() != -1 || sizeOf(argument->columns()) || sizeOf(argument->parts())))) {
     return wrong(what + " has " + Twine(argument->rows()) + " rows, or columns and parts without a table");
   }
+  if (sizeOf(argument->columns()) > columnsLeft || (isTable && tablesLeft == 0)) {
+    return wrong("more than " + Twine(limits::kTables) + " tables, or " + Twine(limits::kColumns) + " columns, up to " +
+                 what);
+  }
+  tablesLeft -= isTable;
+  columnsLeft -= sizeOf(argument->columns());
   if (argument->rows() >= 0) {
     into.rows = argument->rows();
   }
@@ -182,19 +216,22 @@ llvm::Error Reader::readArgument(size_t index, const wire::ArgumentFacts *argume
 
 llvm::Error Reader::readResult(size_t index, const wire::ResultFacts *result, ResultSpec &into) {
   const std::string what = "result " + std::to_string(index);
-  if (result->kind() >= kStepResults.size() || sizeOf(result->op()) > limits::kOpNameBytes ||
-      sizeOf(result->location()) > limits::kLocationTextBytes) {
+  if (result->kind() >= kStepResults.size() || !takeText(result->op(), limits::kOpNameBytes, into.op) ||
+      !takeText(result->location(), limits::kLocationTextBytes, into.location)) {
     return wrong(what + " has kind " + Twine(unsigned(result->kind())) + ", an op of " + Twine(sizeOf(result->op())) +
                  " bytes and a location of " + Twine(sizeOf(result->location())));
   }
   into.kind = static_cast<StepResult>(result->kind());
   into.target = result->target();
-  into.op = result->op() ? result->op()->str() : "";
-  into.location = result->location() ? result->location()->str() : "";
-  return readType(what, result->element(), result->dims(), limits::kRank, into.type);
+  return readType(what, result->element(), result->dims(), kTensor, into.type);
 }
 
 llvm::Error Reader::readDependence() {
+  // Each op adds at most one node, and each of its operands a source.
+  if (sizeOf(from.ends()) > limits::kOps || sizeOf(from.sources()) > limits::kIntegers) {
+    return wrong("its dependences have " + Twine(sizeOf(from.ends())) + " nodes and " + Twine(sizeOf(from.sources())) +
+                 " sources");
+  }
   DependenceSummary::Graph graph{facts.args.size(), listOf(from.sources()), listOf(from.ends()),
                                  listOf(from.returned())};
   if (graph.returned.size() != facts.results.size() || !graph.isValid()) {
@@ -241,11 +278,15 @@ llvm::Expected<ProgramFacts> Reader::read() {
 } // namespace
 
 llvm::Expected<ProgramFacts> readFacts(llvm::StringRef bytes) {
+  if (bytes.size() < 8 || bytes.size() > kBytesMost) {
+    return makeError(ErrorCode::Malformed,
+                     "the facts of a program are malformed: they have " + std::to_string(bytes.size()) + " bytes");
+  }
   std::vector<uint64_t> aligned((bytes.size() + 7) / 8);
   std::memcpy(aligned.data(), bytes.data(), bytes.size());
   const auto *data = reinterpret_cast<const uint8_t *>(aligned.data());
   flatbuffers::Verifier verifier(data, bytes.size(), limits::kFlatBufferDepth, kTablesMost);
-  if (bytes.size() < 8 || !wire::VerifyFactsBuffer(verifier)) {
+  if (!wire::VerifyFactsBuffer(verifier)) {
     return makeError(ErrorCode::Malformed, "the facts of a program are malformed: no table of their schema");
   }
   return Reader(*wire::GetFacts(data)).read();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What an owner knows of a program without its code: plain data, which needs neither MLIR nor torch, and its bytes.
+// Facts of a program, apart from its code: plain data, which needs neither MLIR nor torch, and its bytes.
 #ifndef SOJOURN_RUNTIME_FACTS_PROGRAMFACTS_H
 #define SOJOURN_RUNTIME_FACTS_PROGRAMFACTS_H
 #include "passes/DependenceSummary.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a program takes and gives: plain data, known to who never sees its ops.
+// Arguments and results of a program: plain data, for code that never sees its ops.
 #ifndef SOJOURN_RUNTIME_FACTS_SIGNATURE_H
 #define SOJOURN_RUNTIME_FACTS_SIGNATURE_H
 #include "dialect/Part.h"

@@ -72,7 +72,7 @@ Checked<Release> releaseOf(const wire::ReleaseTerms &asked, const wire::ReleaseT
     if (!price && delta) {
       return Invalid{price.error()};
     }
-    // Without a grant the step is judged alone, at a price whose noise can be drawn.
+    // Only a client that forecasts a step has no delta here: its noise is not drawn, but must be one that could be.
     (asked.delta > 0 ? release.rho : release.laplaceEpsilon) = price ? *price : std::max(asked.epsilon, 0x1p-20);
   }
   return release;

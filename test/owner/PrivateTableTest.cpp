@@ -270,7 +270,7 @@ TEST_F(PrivateTables, StepsGiveNumbersWithinTheirBounds) {
   }
 }
 
-/// Prices so small that the noise is beyond the integers: refused as noise that cannot be drawn.
+/// Prices so small that the noise is beyond its sampler, or the integers: refused as noise that cannot be drawn.
 TEST_F(PrivateTables, TinyPricesAreRefused) {
   const runtime::EncodedProgram sum = sumProgram();
   auto plan = makePlan(sum.program, sum.debug);
@@ -288,7 +288,11 @@ TEST_F(PrivateTables, TinyPricesAreRefused) {
       auto made = makePrivatePlan(**plan, terms);
       ASSERT_FALSE(bool(made)) << tiny;
       const std::string text = takeRequestError(made.takeError()).message;
-      expectHas(text, "more than can be drawn; ");
+      // The least of them that the op of the noise takes is refused for its sampler.
+      expectHas(text,
+                tiny == 1e-15
+                    ? "units of its grid, more than can be drawn; release fewer numbers at once, or with less noise"
+                    : "is too small: its noise is more than can be drawn; give a larger epsilon or metric_share");
       EXPECT_EQ(text.find("would be -"), std::string::npos) << text;
     }
   }

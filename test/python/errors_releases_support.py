@@ -69,7 +69,9 @@ def _(funded, model, optimizer):
                 sojourn.publish(loss.detach())
 
 
-@example(Refused, "A metric with a tiny share", "too small: its noise is more than can be drawn", "larger metric_share")
+@example(
+    Refused, "A metric with a tiny share", "too small: its noise is more than can be drawn", "epsilon or metric_share"
+)
 def _(funded, model, optimizer):
     with sojourn.privacy(funded, noise_multiplier=2**20, metric_share=1e-25):
         for x, y in funded.batches(["age", "dose"], label="ill", size=16):

@@ -68,6 +68,16 @@ def test_eigenvectors_of_wild_matrices(generator):
             check_eigenvectors(wild(generator, (4, size, size), np.float64), within=1e-13)
 
 
+def test_small_eigenvalues_of_matrices_far_from_1():
+    """Magnitudes that differ by less than 2^128 keep the digits that LAPACK gives them at any scale."""
+    for scale in (1.0, 2.0**200, 2.0**-900):
+        numbers = torch.tensor([1.0, 2.0**-60, -(2.0**-61)], dtype=torch.float64) * scale
+        with sojourn.local() as owner:
+            values, vectors = (y.cpu() for y in torch.linalg.eig(torch.diag(numbers).to(owner.device)))
+        assert values.real.equal(numbers) and not values.imag.any()
+        assert vectors.real.equal(torch.eye(3, dtype=torch.float64)) and not vectors.imag.any()
+
+
 def test_eigenvectors_that_scaling_would_lose():
     """LAPACK scales rows and columns to equal norms, and the first vector's last element, 5.6e-10, was 0."""
     rows = [

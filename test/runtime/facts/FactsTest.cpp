@@ -2,6 +2,7 @@
 // Goal: facts of a program go to bytes and come back as they were, and bytes that break a rule are refused. Method:
 // random facts, facts broken by one rule each, and every byte changed.
 #include "runtime/Error.h"
+#include "runtime/facts/Facts_generated.h"
 #include "runtime/facts/ProgramFacts.h"
 
 #include "llvm/ADT/STLFunctionalExtras.h"
@@ -13,6 +14,7 @@
 
 using namespace sojourn;
 using namespace sojourn::runtime;
+namespace wire = sojourn_wire;
 
 namespace {
 
@@ -49,6 +51,9 @@ public:
       }
       for (size_t k = below(4); k > 0; --k) {
         TensorType entry = type();
+        for (int64_t &size : entry.dims) {
+          ++size; // at least 1
+        }
         arg.columns.push_back({"column " + std::to_string(k), entry.element, entry.dims});
       }
       for (size_t k = below(3); k > 0; --k) {
@@ -119,7 +124,7 @@ ProgramFacts example() {
   return facts;
 }
 
-/// What is said of the example after one change.
+/// Text of the error that the example gives after one change; empty where it is read.
 std::string saidOf(llvm::function_ref<void(ProgramFacts &)> change) {
   ProgramFacts facts = example();
   change(facts);
@@ -191,8 +196,26 @@ TEST(Facts, EachBrokenRuleIsRefused) {
              malformed + "argument 0 has 4 rows, or columns and parts without a table");
   expectSaid([](ProgramFacts &facts) { facts.args[2].rows = -7; },
              malformed + "argument 2 has -7 rows, or columns and parts without a table");
-  expectSaid([](ProgramFacts &facts) { facts.args[2].columns[0].name = std::string(300, 'a'); },
-             malformed + "argument 2, column 0 has a name of 300 bytes");
+  expectSaid([](ProgramFacts &facts) { facts.args[2].columns[0].name = std::string(70'000, 'a'); },
+             malformed + "argument 2, column 0 has a name of 70000 bytes");
+  expectSaid([](ProgramFacts &facts) { facts.args[2].columns[0].name = std::string(60'000, 'a'); }, "");
+  expectSaid(
+      [](ProgramFacts &facts) {
+        facts.args[2].columns[0].dims = {3, 0};
+      },
+      malformed + "argument 2, column 0 has size 0 in dim 1");
+  expectSaid(
+      [](ProgramFacts &facts) {
+        facts.args[2].columns[0].dims = {1 << 13, 1 << 12};
+      },
+      malformed + "argument 2, column 0 has 33554432 elements");
+  expectSaid([](ProgramFacts &facts) { facts.args.resize(3 + 65, facts.args[2]); },
+             malformed + "more than 64 tables, or 65536 columns, up to argument 66");
+  expectSaid(
+      [](ProgramFacts &facts) {
+        facts.args[0].type.dims = {int64_t{1} << 32, 2};
+      },
+      malformed + "argument 0 has 8589934592 elements");
   expectSaid([](ProgramFacts &facts) { facts.args[2].parts[0][0].fraction = 1; },
              malformed + "argument 2, part 0 has an invalid fraction or side");
   expectSaid([](ProgramFacts &facts) { facts.args[2].parts[0][0].fraction = std::nan(""); },
@@ -223,6 +246,43 @@ TEST(Facts, EachBrokenRuleIsRefused) {
   }
   expectSaid([](ProgramFacts &facts) { facts.results[1] = facts.results[0]; },
              "result 1 commits to argument 0, expected a state of the same type to which no other result commits");
+}
+
+/// A message may name the same bytes many times: each use counts.
+TEST(Facts, PartsThatShareTheirBytes) {
+  auto saidOfTable = [](flatbuffers::FlatBufferBuilder &builder,
+                        const std::vector<flatbuffers::Offset<wire::ColumnFacts>> &columns,
+                        const std::vector<flatbuffers::Offset<wire::PartFacts>> &parts) {
+    auto columnList = builder.CreateVector(columns);
+    auto partList = builder.CreateVector(parts);
+    auto table = wire::CreateArgumentFacts(builder, static_cast<uint8_t>(StepArg::Table),
+                                           static_cast<uint8_t>(Element::f32), 0, -1, columnList, partList);
+    auto arguments = builder.CreateVector(std::vector{table});
+    const std::vector<uint8_t> zeros(32);
+    auto digest = builder.CreateVector(zeros);
+    builder.Finish(wire::CreateFacts(builder, arguments, 0, 0, 0, 0, false, 0, 0, 0, 0, 0, digest),
+                   wire::FactsIdentifier());
+    auto read = readFacts({reinterpret_cast<const char *>(builder.GetBufferPointer()), builder.GetSize()});
+    return read ? std::string() : textOf(read.takeError());
+  };
+  const std::string malformed = "the facts of a program are malformed: ";
+  auto saidOfParts = [&](size_t count) {
+    flatbuffers::FlatBufferBuilder builder;
+    auto fractions = builder.CreateVector(std::vector<double>(64, 0.5));
+    auto part = wire::CreatePartFacts(builder, fractions, builder.CreateVector(std::vector<uint8_t>(64)));
+    return saidOfTable(builder, {}, std::vector(count, part));
+  };
+  EXPECT_EQ(saidOfParts(1'000), "");
+  EXPECT_EQ(saidOfParts(100'000), malformed + "argument 0, part 61538 is of 64 splits and 64 sides");
+  auto saidOfColumns = [&](size_t count, size_t bytes) {
+    flatbuffers::FlatBufferBuilder builder;
+    auto name = builder.CreateString(std::string(bytes, 'a'));
+    auto column = wire::CreateColumnFacts(builder, name, static_cast<uint8_t>(Element::f32));
+    return saidOfTable(builder, std::vector(count, column), {});
+  };
+  EXPECT_EQ(saidOfColumns(65'536, 3), "");
+  EXPECT_EQ(saidOfColumns(65'537, 3), malformed + "more than 64 tables, or 65536 columns, up to argument 0");
+  EXPECT_EQ(saidOfColumns(1'025, 65'536), malformed + "argument 0, column 1024 has a name of 65536 bytes");
 }
 
 TEST(Facts, BytesThatWereChanged) {
