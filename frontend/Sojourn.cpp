@@ -44,8 +44,7 @@ Table Owner::registerDataset(const std::string &name, const Source &source, cons
 void Owner::flush() const { session_->flush(); }
 void Owner::close() const { session_->close(); }
 
-std::map<std::string, uint64_t> Owner::counters() const {
-  Counters c = session_->counters();
+static std::map<std::string, uint64_t> named(const Counters &c) {
   return {{"round_trips", c.round_trips},
           {"upload_parts", c.upload_parts},
           {"looks", c.looks},
@@ -62,16 +61,19 @@ std::map<std::string, uint64_t> Owner::counters() const {
           {"steps_dropped", c.steps_dropped}};
 }
 
+std::map<std::string, uint64_t> Owner::counters() const { return named(session_->counters()); }
+
 void initialize() { registerDevice(); }
 
 std::map<std::string, uint64_t> counters() {
-  std::map<std::string, uint64_t> total;
+  Counters total = Session::ended();
   for (const auto &session : Session::all()) {
-    for (const auto &[name, count] : Owner(session).counters()) {
-      total[name] += count;
+    const Counters own = session->counters();
+    for (uint64_t Counters::*count : kCounts) {
+      total.*count += own.*count;
     }
   }
-  return total;
+  return named(total);
 }
 
 /// A session as whoever the credentials say, over a transport that is made once they can be read.

@@ -250,7 +250,7 @@ struct ReleaseQuote {
 ReleaseQuote quote(const at::Tensor &tensor, const PublishOptions &options);
 /// Ends the implicit step; inside an explicit one it does nothing.
 void flush();
-/// Counters since the start, summed over open connections: round_trips, bytes_up, bytes_down,
+/// Counters since the start, summed over all connections, closed ones too: round_trips, bytes_up, bytes_down,
 /// ops_recorded, programs_compiled, cache_hits, live_handles and others.
 std::map<std::string, uint64_t> counters();
 

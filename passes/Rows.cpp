@@ -226,8 +226,7 @@ std::vector<NoisePoint> sojourn::findNoisePoints(func::FuncOp step, const rows::
   };
 
   // Per plain op, by number: the plain op that alone uses it and is of the same draw (noise of two draws is two
-  // releases), or itself. Where many chains meet, each is followed once: kChainMost links are their own square, 9
-  // times.
+  // releases), or itself. Each round below doubles the reach of all links, so that chains that meet are walked once.
   SmallVector<Operation *> links(plain.begin(), plain.end());
   llvm::DenseMap<Operation *, unsigned> linkOf;
   for (auto [number, op] : llvm::enumerate(links)) {

@@ -21,6 +21,7 @@ namespace {
 
 std::mutex registryMutex;
 std::vector<std::weak_ptr<Session>> registry;
+Counters endedCounters; ///< of the sessions that are gone; under the registry's mutex
 
 const Reason &kClosed = constantReason("its session was closed");
 
@@ -115,6 +116,17 @@ Session::~Session() {
       interruptLater(std::current_exception());
     }
   }
+  const Counters own = counters();
+  std::lock_guard lock(registryMutex);
+  for (uint64_t Counters::*count : kCounts) {
+    endedCounters.*count += own.*count;
+  }
+  endedCounters.live_handles = 0;
+}
+
+Counters Session::ended() {
+  std::lock_guard lock(registryMutex);
+  return endedCounters;
 }
 
 void Session::raiseElsewhere() const {

@@ -21,6 +21,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <exception>
+#include <iterator>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -38,6 +39,13 @@ struct Counters {
   uint64_t live_handles = 0, reads = 0, uploads = 0, round_trips = 0, upload_parts = 0, looks = 0, bytes_up = 0,
            bytes_down = 0;
 };
+/// All of them.
+inline constexpr uint64_t Counters::*kCounts[] = {
+    &Counters::ops_recorded, &Counters::programs_compiled, &Counters::programs_resent, &Counters::cache_hits,
+    &Counters::steps,        &Counters::steps_dropped,     &Counters::live_handles,    &Counters::reads,
+    &Counters::uploads,      &Counters::round_trips,       &Counters::upload_parts,    &Counters::looks,
+    &Counters::bytes_up,     &Counters::bytes_down};
+static_assert(sizeof(Counters) == std::size(kCounts) * sizeof(uint64_t));
 
 /// One finished trace: the step message, and what it borrows from or means to the recording.
 struct TraceCall {
@@ -131,6 +139,8 @@ public:
   static std::shared_ptr<Session> at(int index);
   /// Of this process; not those of one that it is a fork of.
   static std::vector<std::shared_ptr<Session>> all();
+  /// Counters of the sessions that are gone, summed; they have no live handles.
+  static Counters ended();
   ~Session();
 
   c10::DeviceIndex index() const { return index_; }

@@ -103,7 +103,7 @@ def split_indices(rows: int, fraction: float, seed: int) -> tuple[_torch.Tensor,
 
 
 def counters() -> dict[str, int]:
-    """Counters since start, summed over open connections.
+    """Counters since start, summed over all connections, closed ones too.
 
     - round_trips: those of steps and of queries
     - upload_parts: requests that carry large uploads ahead of a step

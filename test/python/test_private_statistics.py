@@ -6,6 +6,7 @@ to see nothing of, it gives what torch gives in float64; noise moves it; and a c
 no more than the sensitivity that is paid for.
 """
 
+import gc
 import itertools
 import os
 import pathlib
@@ -205,6 +206,7 @@ class Recorded:
             seen.append(list(args))
             return run(program, args, watch)
 
+        gc.collect()  # owners of earlier tests run what is pending when they close: not among what is seen here
         monkeypatch.setattr(numpy_owner, "run", spy)
         monkeypatch.setenv("SOJOURN_DUMP", str(folder))
         owner = sojourn.local(runtime="numpy")

@@ -2,6 +2,7 @@
 """Steps that nobody declared and no optimizer ends, what is left when a private run fails, and files that are loaded
 onto an owner."""
 
+import gc
 import io
 
 import numpy as np
@@ -88,6 +89,20 @@ def test_a_recurrence_without_end(owner, seed):
     for _ in range(20_000):
         h = torch.tanh(h @ w + 1)
     torch.testing.assert_close(ours.cpu(), h, rtol=1e-4, atol=1e-4)
+
+
+def test_counters_never_fall_when_a_connection_ends():
+    """A difference of two counts holds whatever is collected in between."""
+    with sojourn.local() as owner:
+        x = torch.ones(3).to(owner.device)
+        assert (x + 1).tolist() == [2, 2, 2]
+        own, before = owner.counters(), sojourn.counters()
+        assert own["steps"] >= 1 and own["round_trips"] >= 1 and own["live_handles"] >= 1
+    del owner, x
+    gc.collect()
+    after = sojourn.counters()
+    assert all(after[name] >= count for name, count in before.items() if name != "live_handles"), (before, after)
+    assert after["live_handles"] <= before["live_handles"] - own["live_handles"]
 
 
 def test_batches_that_nobody_reads(owner, seed):
