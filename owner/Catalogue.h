@@ -5,7 +5,7 @@
 
 #include "owner/Dataset.h"
 #include "owner/ledger/DatabaseVersion.h"
-#include "runtime/Program.h"
+#include "runtime/Hash.h"
 
 #include "llvm/ADT/STLFunctionalExtras.h"
 #include "llvm/Support/Error.h"

@@ -5,7 +5,7 @@
 
 #include "owner/Label.h"
 #include "owner/Subject.h"
-#include "runtime/Execute.h"
+#include "runtime/HostTensor.h"
 #include "runtime/terms/Defaults.h"
 #include "runtime/wire/Meaning.h"
 

@@ -3,7 +3,7 @@
 #ifndef SOJOURN_OWNER_ENTRY_H
 #define SOJOURN_OWNER_ENTRY_H
 
-#include "runtime/Execute.h"
+#include "runtime/HostTensor.h"
 
 #include "llvm/Support/Error.h"
 

@@ -3,6 +3,8 @@
 #ifndef SOJOURN_OWNER_ENVIRONMENT_H
 #define SOJOURN_OWNER_ENVIRONMENT_H
 
+#include "runtime/Engine.h"
+
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
@@ -39,6 +41,8 @@ struct Environment {
   /// Told of each phase of each step, on the thread that enters it; a test can hold a step here.
   /// May be empty.
   std::function<void(Phase)> entering;
+  /// Runs the steps.
+  const runtime::Engine *engine = &runtime::cpuEngine();
 
   /// The machine's own clock and libsodium's random generator.
   static Environment system(std::string storeDirectory);

@@ -5,7 +5,7 @@
 #ifndef SOJOURN_OWNER_LIMITS_H
 #define SOJOURN_OWNER_LIMITS_H
 
-#include "passes/Price.h"
+#include "passes/PriceLimits.h"
 
 namespace sojourn::owner {
 
@@ -31,8 +31,7 @@ inline constexpr size_t kPricedReleases = 256;
 inline constexpr int64_t kTableBytes = int64_t{1} << 40;
 
 // --- Books ----------------------------------------------------------------------------------------
-/// Text kept per program in the log of what ran, and programs in one ListPrograms reply.
-inline constexpr size_t kProgramTextBytes = size_t{4} << 20;
+/// Programs in one ListPrograms reply.
 inline constexpr size_t kListedPrograms = 4'096;
 /// The log of programs: what the data owner's own process has in it, and the archives of one account in the store.
 inline constexpr size_t kLoggedPrograms = 100'000;

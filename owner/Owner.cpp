@@ -64,8 +64,8 @@ llvm::Expected<std::vector<ProgramRecord>> OwnerState::programs(bool withText, c
 }
 
 llvm::Expected<sojourn::wire::Message> OwnerState::step(const wire::Step &request, std::string_view bytes) {
-  auto reply = runStep({mutex, *store, sessions, plans, *log, *accounts, threads, memory, queue, running, arenas,
-                        environment, limits, unreadable, profile},
+  auto reply = runStep({mutex, *store, sessions, plans, worker, *log, *accounts, threads, memory, queue, running,
+                        arenas, environment, limits, unreadable, profile},
                        request, bytes);
   if (!reply) {
     return reply.takeError();

@@ -29,7 +29,7 @@ class OwnerState {
 public:
   OwnerState(Environment given, Limits limits)
       : environment(std::move(given)), limits(limits), sessions(this->environment, this->limits),
-        plans(limits.cachedPlans, limits.cachedPlanBytes), threads(limits.threads),
+        plans(limits.cachedPlans, limits.cachedPlanBytes), worker(*environment.engine), threads(limits.threads),
         memory(limits.runningArenaBytes, limits.arenaWaitMs), queue(threads.most()), running(limits.stepMs) {
     if (llvm::Error error = open()) {
       problem = llvm::toString(std::move(error));
@@ -110,6 +110,7 @@ public:
   std::optional<Certificate> ownCertificate; ///< of an owner without a folder, once it was asked for
   Sessions sessions;
   PlanCache plans;
+  const Worker worker;
   AccountLines refusals{kRefusalLines, kRefusalMs, "requests refused", "to"};
   AccountLines opened{kSessionLines, kSessionLineMs, "sessions opened", "for"};
   /// Lists of datasets as replies, by the tables that they show; of the list in the catalogue that was read last.

@@ -1,100 +1,47 @@
 // SPDX-License-Identifier: Apache-2.0
-// From program bytes to a plan, and the cache of plans.
+// Plans, and the cache of them (see PlanCache.h).
 #include "owner/PlanCache.h"
 
-#include "dialect/CoreForm.h"
-#include "owner/Limits.h"
-#include "owner/RequestError.h"
 #include "owner/Text.h"
-#include "passes/Dependence.h"
-#include "passes/privacy/Inputs.h"
-#include "runtime/Stop.h"
-
-#include "mlir/IR/MLIRContext.h"
-#include "llvm/Support/Format.h"
-#include "llvm/Support/FormatVariadic.h"
 
 namespace sojourn::owner {
 
-using llvm::Twine;
-
-size_t Plan::bytes() const {
-  return sizeof(Plan) + program.size() + debug.size() + text.size() + facts.bytes() + executable->planBytes();
-}
-
-llvm::Error checkLibraryCalls(mlir::ModuleOp core, const runtime::Executable &executable, const PriceLimits &limits) {
-  if (limits.callSeconds <= 0) {
-    return llvm::Error::success();
-  }
-  std::vector<mlir::Operation *> ops;
-  for (mlir::Operation &op : core.lookupSymbol<mlir::func::FuncOp>(kStepName).getBody().front()) {
-    ops.push_back(&op);
-  }
-  for (const runtime::LibraryCalls &calls : executable.libraryCalls()) {
-    mlir::Operation *op = ops[calls.op];
-    const double seconds = librarySeconds(op) / static_cast<double>(calls.count);
-    if (seconds > limits.callSeconds) {
-      const std::string times =
-          llvm::formatv("{0} seconds, expected at most {1}", llvm::format(seconds < 10 ? "%.2g" : "%.0f", seconds),
-                        llvm::format("%g", limits.callSeconds))
-              .str();
-      return requestError(wire::ErrorCode_Limit,
-                          Twine(calls.count > 1 ? "one of its calls" : "its call") +
-                              " of the kernel library would take about " + times +
-                              " (call_seconds): no step can be ended during one; make its operands smaller",
-                          op->getName().stripDialect().str(), runtime::describeLocation(op->getLoc()));
-    }
-  }
-  return llvm::Error::success();
-}
-
 llvm::Expected<std::shared_ptr<const Plan>> makePlan(llvm::StringRef program, llvm::StringRef debug,
-                                                     const PriceLimits &limits) {
-  // A context of its own: what a program brings into it goes when the plan is made.
-  mlir::MLIRContext context(mlir::MLIRContext::Threading::DISABLED);
-  auto module = runtime::decodeProgram(context, program, debug);
-  if (!module) {
-    return module.takeError();
+                                                     const PriceLimits &limits, const Worker &worker) {
+  auto described = worker.describe(program, debug, limits);
+  if (!described) {
+    return described.takeError();
   }
-  // Nothing is built for a program that costs too much.
-  if (std::optional<PriceExcess> excess = findExcess(**module, limits)) {
-    return requestError(wire::ErrorCode_Limit, excess->message, excess->op->getName().stripDialect().str(),
-                        runtime::describeLocation(excess->op->getLoc()));
+  auto facts = runtime::readFacts(described->facts);
+  if (!facts) {
+    return facts.takeError();
   }
   auto plan = std::make_shared<Plan>();
-  runtime::ProgramFacts &facts = plan->facts;
-  facts.operations = priceOf(**module).operations;
-  plan->program = program.str();
-  plan->debug = debug.str();
-  plan->text = printable(runtime::printProgram(**module, kProgramTextBytes), kProgramTextBytes);
-  facts.textDigest = runtime::hashProgram(plan->text);
-  (*module)->walk(
-      [&](mlir::Operation *op) { facts.ops += op->getDialect() && op->getDialect()->getNamespace() == "sojourn"; });
-  if (runtime::isStopped()) {
-    return requestError(wire::ErrorCode_Stopped, "the step was stopped while its program was planned");
-  }
-  facts.samplesRows = samplesRows((*module)->lookupSymbol<mlir::func::FuncOp>(kStepName));
-  std::string reason;
-  std::optional<DependenceSummary> dependence = dependenceOf(**module, reason);
-  if (!dependence) {
-    return requestError(wire::ErrorCode_Limit, reason);
-  }
-  facts.dependence = std::move(*dependence);
-  auto executable = runtime::Executable::create(**module);
-  if (!executable) {
-    return executable.takeError();
-  }
-  if (llvm::Error error = checkLibraryCalls(**module, **executable, limits)) {
-    return error;
-  }
-  plan->executable = std::move(*executable);
-  facts.args = plan->executable->args();
-  facts.results = plan->executable->results();
-  facts.memory = plan->executable->runMemory();
-  if (llvm::Error error = facts.count()) {
-    return error;
-  }
+  plan->facts = std::move(*facts);
+  plan->text = printable(described->text, kProgramTextBytes);
+  plan->textDigest = runtime::hashProgram(plan->text);
+  plan->code = std::move(described->code);
+  plan->codeBytes = described->codeBytes;
   return plan;
+}
+
+llvm::Expected<std::shared_ptr<const PrivatePlan>> makePrivatePlan(const Plan &plan, const PrivateTerms &terms,
+                                                                   const PriceLimits &limits, const Worker &worker) {
+  auto proved = worker.prove(*plan.code, terms, limits);
+  if (!proved) {
+    return proved.takeError();
+  }
+  auto verdict = runtime::readVerdict(proved->verdict, plan.facts);
+  if (!verdict) {
+    return verdict.takeError();
+  }
+  auto made = std::make_shared<PrivatePlan>();
+  made->verdict = std::move(*verdict);
+  made->report = describeSites(made->verdict.sites, terms);
+  made->errors = std::move(proved->errors);
+  made->code = std::move(proved->code);
+  made->codeBytes = proved->codeBytes;
+  return made;
 }
 
 std::shared_ptr<const Plan> PlanCache::find(const PlanKey &key) {

@@ -5,20 +5,17 @@
 
 #include "owner/Label.h"
 #include "owner/Peer.h"
-#include "owner/RequestError.h"
+#include "owner/PrivatePlan.h"
 #include "owner/Shares.h"
-#include "passes/Price.h"
-#include "runtime/Execute.h"
-#include "runtime/Program.h"
+#include "owner/worker/Worker.h"
+#include "runtime/Hash.h"
 #include "runtime/facts/ProgramFacts.h"
 
 #include "llvm/Support/Error.h"
 
-#include <atomic>
 #include <list>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <vector>
 
@@ -31,60 +28,30 @@ struct PlanKey {
   friend auto operator<=>(const PlanKey &, const PlanKey &) = default;
 };
 
-struct PrivatePlan; // owner/PrivatePlan.h
-
-/// What was made of one program for private tables, by terms, and the terms for which it was refused; guards itself.
-/// Bounded by number, and by bytes over all programs, of all accounts and of each (Shares.h): beyond that a plan is
-/// made anew for each step.
-class PrivatePlans {
-public:
-  ~PrivatePlans();
-  /// Null if it is not known; the error of a program that was refused for these terms before.
-  llvm::Expected<std::shared_ptr<const PrivatePlan>> find(const std::string &terms);
-  void insert(const std::string &terms, std::shared_ptr<const PrivatePlan> plan, const std::string &account);
-  /// A proof that fails does so again: it is work, and a client may ask as often as it likes.
-  void refuse(const std::string &terms, const RequestError &error);
-  /// Whether the program is proved only with what is known of its small tensors.
-  std::atomic<bool> needsExtents = false;
-
-private:
-  struct Entry {
-    std::shared_ptr<const PrivatePlan> plan;
-    std::string account; ///< that made it
-  };
-  void clear();
-  std::mutex mutex;
-  /// By hashes of the terms, which may be long.
-  std::map<runtime::ProgramHash, Entry> known;
-  std::map<runtime::ProgramHash, RequestError> refused;
-  /// The last plan that was found: training repeats the same terms.
-  std::string lastTerms;
-  std::shared_ptr<const PrivatePlan> last;
-};
-
 /// A program that passed every check that does not depend on a request. Immutable once made: any
 /// number of steps run it at once.
 struct Plan {
-  std::unique_ptr<runtime::Executable> executable;
+  runtime::ProgramFacts facts;
+  std::string text; ///< core form with the scientist's locations, for the log
+  runtime::ProgramHash textDigest{};
+  std::shared_ptr<const ProgramCode> code;
+  size_t codeBytes = 0;
   /// Grows while the plan is used.
   std::unique_ptr<PrivatePlans> privatePlans = std::make_unique<PrivatePlans>();
-  /// The bytes it was made from: `decodeProgram` gives the verified module again, to analyse it anew.
-  std::string program, debug;
-  std::string text; ///< core form with the scientist's locations, for the log
-  runtime::ProgramFacts facts;
 
-  /// What it takes in the cache.
-  size_t bytes() const;
+  /// Memory in the cache.
+  size_t bytes() const { return sizeof(Plan) + text.size() + facts.bytes() + codeBytes; }
 };
 
-/// Refuses a program with a call of the kernel library that would take longer than `limits` allow: a stop of the step
-/// waits for it.
-llvm::Error checkLibraryCalls(mlir::ModuleOp core, const runtime::Executable &executable, const PriceLimits &limits);
-
-/// Decodes and verifies a program, holds its price against the limits, plans it, and checks that its
-/// signature is one the owner can serve.
+/// Has a program described by the worker, whose errors are the request's.
 llvm::Expected<std::shared_ptr<const Plan>> makePlan(llvm::StringRef program, llvm::StringRef debug,
-                                                     const PriceLimits &limits = {});
+                                                     const PriceLimits &limits = {},
+                                                     const Worker &worker = cpuWorker());
+
+/// Has a program proved; the worker's errors are the request's.
+llvm::Expected<std::shared_ptr<const PrivatePlan>> makePrivatePlan(const Plan &plan, const PrivateTerms &terms,
+                                                                   const PriceLimits &limits = {},
+                                                                   const Worker &worker = cpuWorker());
 
 /// Bounded by number and by bytes, of all accounts and of each (Shares.h); the last used plan always stays. Under the
 /// owner's mutex.

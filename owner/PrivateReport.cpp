@@ -12,13 +12,13 @@
 
 namespace sojourn::owner {
 
-std::string describeSites(const PrivatePlan &plan, const PrivateTerms &terms) {
+std::string describeSites(llvm::ArrayRef<SiteInfo> sites, const PrivateTerms &terms) {
   std::string text;
   llvm::raw_string_ostream out(text);
   out << "noise multiplier " << numberText(terms.noiseMultiplier) << ", clip " << numberText(terms.clip)
       << (terms.perLayer ? " for each tensor" : "") << ", loss " << (terms.lossIsSum ? "summed" : "averaged")
       << ", metric bound " << numberText(terms.metricBound) << '\n';
-  for (const SiteInfo &site : plan.sites) {
+  for (const SiteInfo &site : sites) {
     auto unit = [&](double grid) { return numberText(std::ldexp(grid, static_cast<int>(site.exponent))); };
     // One line each: file names come from the scientist.
     out << printableName(site.what) << ", " << site.coordinates << (site.coordinates == 1 ? " number" : " numbers")
@@ -30,7 +30,7 @@ std::string describeSites(const PrivatePlan &plan, const PrivateTerms &terms) {
         << unit(static_cast<double>(site.scale)) << ", "
         << (site.isBeside ? "charged separately" : "a part of the step's price") << '\n';
   }
-  if (plan.sites.empty()) {
+  if (sites.empty()) {
     out << "no value computed from the rows leaves\n";
   }
   return printable(text, runtime::limits::kErrorTextBytes * 4);

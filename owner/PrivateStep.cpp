@@ -5,7 +5,6 @@
 #include "dialect/Signature.h"
 #include "owner/Error.h"
 #include "owner/Limits.h"
-#include "runtime/Library.h"
 #include "runtime/signing/Receipt.h"
 
 #include <cmath>
@@ -33,11 +32,8 @@ llvm::Expected<std::optional<PrivateStep>> PrivateStep::make(const StepContext &
   if (llvm::none_of(step.sources, [](const auto &source) { return source.has_value(); })) {
     return std::nullopt;
   }
-  if (!runtime::libraryKeepsFloat32()) {
-    return requestError(
-        wire::ErrorCode_Refused,
-        "this process multiplies float32 matrices with less precision than float32 has, so the required noise is not "
-        "known; set torch.set_float32_matmul_precision(\"highest\") at the owner");
+  if (std::string reason = context.worker.lacksForPrivateTables(); !reason.empty()) {
+    return requestError(wire::ErrorCode_Refused, reason);
   }
   step.setTerms(part, bound);
   if (llvm::Error error = step.setReleases()) {
@@ -86,7 +82,7 @@ llvm::Error PrivateStep::findPlan() {
     context->environment.entering(Phase::proving);
   }
   runtime::StopScope stopping(&session->running->flag());
-  auto made = makePrivatePlan(*plan, terms, context->limits.price);
+  auto made = makePrivatePlan(*plan, terms, context->limits.price, context->worker);
   if (!made) {
     // Others may pass, as memory that is short.
     const bool isFinal = made.errorIsA<RequestError>() && !session->running->isStopped();
@@ -151,8 +147,8 @@ llvm::Error PrivateStep::setPlan(const StepBindings &bound) {
     }
     return llvm::make_error<RequestError>(std::move(error));
   }
-  if (noised->spendsInStep && !noised->isSampled && spending.run == 0) {
-    for (const SiteInfo &site : noised->sites) {
+  if (verdict().spendsInStep && !verdict().isSampled && spending.run == 0) {
+    for (const SiteInfo &site : verdict().sites) {
       if (!site.isBeside && site.result) {
         return requestError(wire::ErrorCode_Refused,
                             "this value is computed from " + datasets() +
@@ -165,7 +161,7 @@ llvm::Error PrivateStep::setPlan(const StepBindings &bound) {
 }
 
 void PrivateStep::setErrors(const StepBindings &bound) {
-  errors.assign(noised->forms.size(), std::numeric_limits<double>::quiet_NaN());
+  errors.assign(noised->errors.size(), std::numeric_limits<double>::quiet_NaN());
   auto numbers = [&](unsigned index) -> std::optional<std::vector<double>> {
     const runtime::HostTensor &tensor = bound.bindings[index].tensor;
     if (!terms.publicArguments[index] || !tensor.buffer) {
@@ -179,8 +175,8 @@ void PrivateStep::setErrors(const StepBindings &bound) {
       errors[result] = *noised->errors[result];
       continue;
     }
-    if (auto deviations = noised->forms[result]->deviations(numbers)) {
-      errors[result] = *llvm::max_element(*deviations);
+    if (auto error = context->worker.errorOf(*noised->code, result, numbers)) {
+      errors[result] = *error;
     }
   }
 }
@@ -194,11 +190,11 @@ llvm::Error PrivateStep::label(std::vector<LabelPtr> &labels) const {
   }
   std::vector<LabelPtr> released = joinLabels(open, plan->facts.dependence);
   for (size_t result = 0; result < labels.size(); ++result) {
-    if (noised->released[result]) {
+    if (verdict().results[result].isReleased) {
       labels[result] = released[result];
       continue;
     }
-    const ResultTables &tables = noised->tables[result];
+    const auto &tables = verdict().results[result].tables;
     if (!tables) {
       labels[result] = nullptr;
       continue;
@@ -209,7 +205,7 @@ llvm::Error PrivateStep::label(std::vector<LabelPtr> &labels) const {
     bool isGuarded = !labels[result] || llvm::any_of(labels[result]->sources(), [&](const Source &source) {
       return unreleased.count(source) > 0;
     });
-    if (noised->tainted[result] && !isGuarded) {
+    if (verdict().results[result].isTainted && !isGuarded) {
       return requestError(wire::ErrorCode_Internal,
                           "result " + Twine(result) +
                               " holds private rows, or the owner's draw of them, and would be kept as an open value; "
@@ -221,7 +217,7 @@ llvm::Error PrivateStep::label(std::vector<LabelPtr> &labels) const {
 
 std::vector<ledger::Item> PrivateStep::items(bool beside) const {
   std::vector<ledger::Item> list;
-  for (const TableCharge &charge : noised->charges) {
+  for (const TableCharge &charge : verdict().charges) {
     const privacy::Charge &cost = beside ? charge.beside : charge.step;
     if (cost != privacy::Charge{}) {
       const Source &source = *sources[charge.argument];
@@ -231,22 +227,26 @@ std::vector<ledger::Item> PrivateStep::items(bool beside) const {
   return list;
 }
 
-/// Whether each noise is paid for by a table of its draw, whatever the proof says.
+/// Whether each noise is paid for by all tables of its draws, and each charge is of a private table, whatever the proof
+/// says.
 llvm::Error PrivateStep::checkCharges() const {
+  auto isPrivate = [&](uint64_t argument) { return argument < sources.size() && sources[argument]; };
   auto isPaid = [&](const SiteInfo &site) {
-    return llvm::any_of(noised->charges, [&](const TableCharge &charge) {
-      return llvm::is_contained(site.tables, charge.argument) && sources[charge.argument] &&
-             (site.isBeside ? charge.beside : charge.step) != privacy::Charge{};
+    return !site.tables.empty() && llvm::all_of(site.tables, [&](unsigned table) {
+      return llvm::any_of(verdict().charges, [&](const TableCharge &charge) {
+        return charge.argument == table && (site.isBeside ? charge.beside : charge.step) != privacy::Charge{};
+      });
     });
   };
-  for (const CoinInfo &coin : noised->coins) {
-    bool isNoise = coin.kind != CoinInfo::Kind::draw;
-    if (isNoise && (coin.site >= noised->sites.size() || !isPaid(noised->sites[coin.site]))) {
-      return requestError(
-          wire::ErrorCode_Internal,
-          "a value would be released without a charge to any table; nothing was read or charged. This is "
-          "a defect of the owner, please report it");
-    }
+  bool isRight = llvm::all_of(verdict().charges, [&](const TableCharge &charge) { return isPrivate(charge.argument); });
+  for (const CoinInfo &coin : verdict().coins) {
+    isRight &=
+        coin.kind == CoinInfo::Kind::draw || (coin.site < verdict().sites.size() && isPaid(verdict().sites[coin.site]));
+  }
+  if (!isRight) {
+    return requestError(wire::ErrorCode_Internal,
+                        "a value would be released without a charge to each of its tables; nothing was read or "
+                        "charged. This is a defect of the owner, please report it");
   }
   return llvm::Error::success();
 }
@@ -280,7 +280,7 @@ llvm::Error PrivateStep::pay() {
     reserve.client = session->account;
     reserve.key = context->accounts.nextKey();
     std::memcpy(reserve.moduleHash.data(), bytesOf(request->program_hash()).data(), reserve.moduleHash.size());
-    for (const SiteInfo &site : noised->sites) {
+    for (const SiteInfo &site : verdict().sites) {
       if (site.isBeside) {
         reserve.what += (reserve.what.empty() ? "" : ", ") + site.what;
         reserve.sites.push_back({static_cast<uint64_t>(site.scale), static_cast<uint64_t>(std::ceil(site.sensitivity)),
@@ -301,11 +301,6 @@ llvm::Error PrivateStep::pay() {
 
 std::string PrivateStep::logText() const { return "on " + datasets() + ": " + noised->report; }
 
-void PrivateStep::drawCoins(std::vector<runtime::Binding> &bindings, unsigned threads) const {
-  std::vector<runtime::Binding> coins = owner::drawCoins(*noised, threads, charged);
-  bindings.insert(bindings.end(), coins.begin(), coins.end());
-}
-
 llvm::Error PrivateStep::seal(std::string_view bytes) {
   auto sealed = context->accounts.seal(*ticket, bytes);
   if (!sealed) {
@@ -315,7 +310,7 @@ llvm::Error PrivateStep::seal(std::string_view bytes) {
   signing::Receipt made;
   made.what = paid.what;
   made.client = session->account;
-  for (const TableCharge &charge : noised->charges) {
+  for (const TableCharge &charge : verdict().charges) {
     if (charge.beside != privacy::Charge{}) {
       const Source &source = *sources[charge.argument];
       made.items.push_back({source.name, source.version, source.owner, privacy::smallestEpsilon(charge.beside, delta),
@@ -347,7 +342,7 @@ PrivacyReport PrivateStep::report() const {
     }
     ReleaseNote note;
     note.error = errors[index];
-    for (const SiteInfo &site : noised->sites) {
+    for (const SiteInfo &site : verdict().sites) {
       if (site.result == index) {
         anyRelease = true;
         if (site.isBeside) {
@@ -362,7 +357,7 @@ PrivacyReport PrivateStep::report() const {
     report.releases.clear();
   }
   if (isNew) {
-    report.notes = noised->notes;
+    report.notes = verdict().notes;
   }
   return report;
 }

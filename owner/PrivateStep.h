@@ -30,10 +30,9 @@ public:
   /// A price that was paid and brought nothing stands: its key is burnt.
   ~PrivateStep();
 
-  const runtime::Executable &executable() const { return *noised->executable; }
-  size_t runBytes(unsigned threads) const { return noised->runBytes(threads); }
-  uint64_t operations() const { return noised->operations; }
-  bool isReleased(size_t result) const { return noised->released[result]; }
+  size_t runBytes(unsigned threads) const { return verdict().runBytes(threads); }
+  uint64_t operations() const { return verdict().operations; }
+  bool isReleased(size_t result) const { return verdict().results[result].isReleased; }
   /// Labels of results, from those that follow from the arguments. What the noise releases has the labels of the public
   /// arguments that it depends on; anything else has those of the private tables that it holds rows of, or whose draw
   /// it depends on. Internal where data flow says that a result without such a label has private rows.
@@ -41,12 +40,15 @@ public:
 
   /// Refused where row numbers that are known now name a row twice (PrivatePlan.h).
   llvm::Error checkRowLists(llvm::ArrayRef<runtime::Binding> bindings, const runtime::RunOptions &options) const {
-    return owner::checkRowLists(*noised, bindings, options);
+    return context->worker.checkRowLists(*noised->code, bindings, options);
   }
   /// Durable when it returns.
   llvm::Error pay();
-  /// Appends the coin arguments.
-  void drawCoins(std::vector<runtime::Binding> &bindings, unsigned threads) const;
+  /// With fresh coins.
+  llvm::Expected<std::vector<runtime::HostTensor>> run(llvm::ArrayRef<runtime::Binding> bindings,
+                                                       const runtime::RunOptions &options) const {
+    return context->worker.run(*noised->code, verdict().coins, bindings, charged, options);
+  }
   /// For the log of programs.
   std::string logText() const;
   bool isTicketed() const { return ticket.has_value(); }
@@ -59,6 +61,7 @@ public:
 private:
   PrivateStep(const StepContext &context, const wire::Step &request, Session &session, std::shared_ptr<const Plan> plan)
       : context(&context), request(&request), session(&session), plan(std::move(plan)) {}
+  const runtime::Verdict &verdict() const { return noised->verdict; }
   llvm::Error setSources(const StepBindings &bound);
   void setTerms(const StepPart &part, const StepBindings &bound);
   llvm::Error setReleases();

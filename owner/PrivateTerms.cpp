@@ -7,7 +7,7 @@
 #include "owner/Error.h"
 #include "owner/Limits.h"
 #include "owner/Text.h"
-#include "runtime/terms/Terms.h"
+#include "runtime/terms/StepTerms.h"
 
 #include <map>
 #include <set>
@@ -76,7 +76,11 @@ void PrivateStep::setTerms(const StepPart &part, const StepBindings &bound) {
     terms.tables[index].isPrivate = sources[index].has_value();
     terms.tables[index].rows = bound.bindings[index].table->rows();
     for (const Column &column : static_cast<const Dataset *>(bound.bindings[index].table)->columns()) {
-      terms.tables[index].columns.push_back({column.name, column.element, column.bounds, nullptr, column.dims});
+      std::optional<runtime::Extent> bounds;
+      if (column.bounds) {
+        bounds = {column.bounds->lower, column.bounds->upper};
+      }
+      terms.tables[index].columns.push_back({column.name, column.element, bounds});
     }
   }
 }

@@ -173,7 +173,7 @@ llvm::Error ProgramLog::add(const runtime::ProgramHash &hash, const std::string 
   }
   const runtime::ProgramHash reportDigest = lastDigest;
   auto isKnown = [&] {
-    return pending.count(key) && known.count({key, plan.facts.textDigest}) &&
+    return pending.count(key) && known.count({key, plan.textDigest}) &&
            (report.empty() || known.count({key, reportDigest}));
   };
   // A run between a move and the next look is counted as one before the move.
@@ -184,8 +184,7 @@ llvm::Error ProgramLog::add(const runtime::ProgramHash &hash, const std::string 
   }
   const int64_t now = environment.clockMs();
   if (!isKnown()) {
-    if (llvm::Error error =
-            enter({hash, client, plan.text, 1, plan.facts.ops, now, now, report}, plan.facts.textDigest)) {
+    if (llvm::Error error = enter({hash, client, plan.text, 1, plan.facts.ops, now, now, report}, plan.textDigest)) {
       return error;
     }
     const uint64_t before = moves;
@@ -199,7 +198,7 @@ llvm::Error ProgramLog::add(const runtime::ProgramHash &hash, const std::string 
       known.clear(); // the catalogue knows
     }
     pending.try_emplace(key, 0);
-    known.insert({key, plan.facts.textDigest});
+    known.insert({key, plan.textDigest});
     if (!report.empty()) {
       known.insert({key, reportDigest});
     }

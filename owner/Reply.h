@@ -7,7 +7,7 @@
 #include "owner/Catalogue.h"
 #include "owner/Handshake.h"
 #include "owner/RequestError.h"
-#include "runtime/Execute.h"
+#include "runtime/HostTensor.h"
 #include "runtime/wire/Message.h"
 
 #include <optional>

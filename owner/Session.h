@@ -11,7 +11,7 @@
 #include "owner/PlanCache.h"
 #include "owner/RememberedReplies.h"
 #include "owner/RequestError.h"
-#include "runtime/Execute.h"
+#include "runtime/HostTensor.h"
 #include "runtime/wire/Message.h"
 #include "runtime/wire/Messages_generated.h"
 

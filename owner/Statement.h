@@ -3,7 +3,7 @@
 #ifndef SOJOURN_OWNER_STATEMENT_H
 #define SOJOURN_OWNER_STATEMENT_H
 
-#include "runtime/Program.h"
+#include "runtime/Hash.h"
 
 #include <algorithm>
 #include <cstring>

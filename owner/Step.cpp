@@ -174,7 +174,7 @@ llvm::Error Step::makePlan() {
       context.environment.entering(Phase::planning);
     }
     runtime::StopScope stopping(&running.flag());
-    auto made = owner::makePlan(program, debug, context.limits.price);
+    auto made = owner::makePlan(program, debug, context.limits.price, context.worker);
     if (!made) {
       return made.takeError();
     }

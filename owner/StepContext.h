@@ -14,19 +14,20 @@
 #include "owner/Session.h"
 #include "owner/StepQueue.h"
 #include "owner/Store.h"
-#include "runtime/Execute.h"
+#include "owner/worker/Worker.h"
 
 #include <mutex>
 
 namespace sojourn::owner {
 
-/// What a step works with. `mutex` guards store, sessions, plans and log; accounts, budgets, queue
+/// What a step works with. `mutex` guards store, sessions, plans and log; accounts, budgets, queue, worker
 /// and pool lock themselves.
 struct StepContext {
   std::mutex &mutex;
   Store &store;
   Sessions &sessions;
   PlanCache &plans;
+  const Worker &worker;
   ProgramLog &log;
   Accounts &accounts;
   ThreadBudget &threads;

@@ -306,9 +306,9 @@ llvm::Error StepRun::run(DoneReply &reply, llvm::function_ref<void()> committed)
     if (privacy->isCharged()) {
       context.running.charged(running);
     }
-    privacy->drawCoins(bound->bindings, threads.threads);
   }
-  auto values = (privacy ? privacy->executable() : *plan->executable).run(bound->bindings, options);
+  auto values =
+      privacy ? privacy->run(bound->bindings, options) : context.worker.run(*plan->code, bound->bindings, options);
   if (!values) {
     return values.takeError();
   }

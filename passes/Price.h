@@ -4,6 +4,8 @@
 #ifndef SOJOURN_PASSES_PRICE_H
 #define SOJOURN_PASSES_PRICE_H
 
+#include "passes/PriceLimits.h"
+
 #include "mlir/IR/BuiltinOps.h"
 
 #include <optional>
@@ -27,16 +29,6 @@ struct Price {
 /// an op that a run can be stopped in. Rates are those of large operands (`tools/price_long.py`), because they matter
 /// where a call is long.
 double librarySeconds(mlir::Operation *op);
-
-/// The most that a price may be; the defaults are those of an owner.
-struct PriceLimits {
-  uint64_t operations = 10'000'000'000'000;
-  uint64_t arenaBytes = uint64_t{64} << 30;
-  uint64_t scratchBytes = uint64_t{64} << 30;
-  uint64_t planBytes = uint64_t{1} << 30;
-  /// Of one call of the kernel library, which a stop of the step waits for; 0: no limit.
-  double callSeconds = 0;
-};
 
 /// The first op at which a price exceeds a limit; `message` says what it comes to there and what is allowed.
 struct PriceExcess {

@@ -12,21 +12,38 @@
 
 namespace sojourn::runtime {
 
-ProgramHash hashProgram(llvm::StringRef bytes) {
-  ProgramHash hash;
-  crypto_generichash(hash.data(), hash.size(), reinterpret_cast<const unsigned char *>(bytes.data()), bytes.size(),
-                     nullptr, 0);
-  return hash;
-}
-
-std::string toHex(const ProgramHash &hash) {
-  static constexpr char digits[] = "0123456789abcdef";
-  std::string text;
-  for (uint8_t byte : hash) {
-    text += digits[byte >> 4];
-    text += digits[byte & 15];
+namespace {
+/// Hashes what is written to it, and keeps none of it.
+class HashStream : public llvm::raw_ostream {
+public:
+  HashStream() {
+    crypto_generichash_init(&state, nullptr, 0, sizeof(ProgramHash));
+    SetBufferSize(size_t{1} << 16);
   }
-  return text;
+  ~HashStream() override { flush(); }
+  ProgramHash hash() {
+    flush();
+    ProgramHash hash;
+    crypto_generichash_final(&state, hash.data(), hash.size());
+    return hash;
+  }
+
+private:
+  void write_impl(const char *bytes, size_t size) override {
+    crypto_generichash_update(&state, reinterpret_cast<const unsigned char *>(bytes), size);
+    position += size;
+  }
+  uint64_t current_pos() const override { return position; }
+
+  crypto_generichash_state state;
+  uint64_t position = 0;
+};
+} // namespace
+
+ProgramHash hashModule(mlir::ModuleOp module) {
+  HashStream out;
+  module->print(out, mlir::OpPrintingFlags().printGenericOpForm());
+  return out.hash();
 }
 
 namespace {

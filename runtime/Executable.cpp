@@ -15,8 +15,6 @@
 
 namespace sojourn::runtime {
 
-RowSource::~RowSource() = default;
-
 namespace {
 
 /// More threads than this are not asked for.

@@ -3,6 +3,7 @@
 #ifndef SOJOURN_RUNTIME_PROGRAM_H
 #define SOJOURN_RUNTIME_PROGRAM_H
 #include "runtime/Error.h"
+#include "runtime/Hash.h"
 #include "runtime/Version.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/OwningOpRef.h"
@@ -14,9 +15,6 @@
 
 namespace sojourn::runtime {
 
-/// BLAKE2b-256 of the program bytes.
-using ProgramHash = std::array<uint8_t, 32>;
-
 /// `program` is what runs and what is hashed; `debug` holds locations and hints, never hashed.
 struct EncodedProgram {
   std::string program;
@@ -24,10 +22,9 @@ struct EncodedProgram {
   ProgramHash hash;
 };
 
-ProgramHash hashProgram(llvm::StringRef bytes);
-
-/// Lower-case hexadecimal text of a hash.
-std::string toHex(const ProgramHash &hash);
+/// BLAKE2b-256 of a module's text without locations, hashed as it is printed: equal modules have equal ones in every
+/// process of one release.
+ProgramHash hashModule(mlir::ModuleOp module);
 
 /// Encodes a verified core-form module. Equal modules give equal bytes, whatever their locations.
 llvm::Expected<EncodedProgram> encodeProgram(mlir::ModuleOp coreModule);

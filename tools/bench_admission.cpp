@@ -11,6 +11,7 @@
 #include "owner/Accounts.h"
 #include "owner/Owner.h"
 #include "owner/PlanCache.h"
+#include "owner/worker/ProgramCode.h"
 #include "owner/Reply.h"
 #include "runtime/Program.h"
 #include "runtime/Version.h"
@@ -278,7 +279,7 @@ private:
       if (!verifier.VerifyBuffer<schema::Request>(schema::RequestIdentifier())) {
         fail("a request is malformed");
       }
-      auto found = plan->executable->run(bindings, options);
+      auto found = plan->code->step->run(bindings, options);
       check(found ? llvm::Error::success() : found.takeError());
       DoneReply reply(1, plan->facts.publishes, plan->facts.publishBytes);
       reply.add({&found->back()}, {});

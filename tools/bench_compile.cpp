@@ -5,6 +5,7 @@
 #include "dialect/Signature.h"
 #include "owner/Limits.h"
 #include "owner/PlanCache.h"
+#include "owner/worker/ProgramCode.h"
 #include "passes/Dependence.h"
 #include "passes/Passes.h"
 #include "passes/Price.h"
@@ -126,9 +127,9 @@ runtime::EncodedProgram compile(const char *file, Times &times) {
 }
 
 /// Tensors of zeros for every argument; none for a program that reads tables.
-std::vector<runtime::Binding> zeros(const runtime::Executable &executable) {
+std::vector<runtime::Binding> zeros(const runtime::Code &code) {
   std::vector<runtime::Binding> bindings;
-  for (const runtime::ArgSpec &spec : executable.args()) {
+  for (const runtime::ArgSpec &spec : code.args()) {
     if (spec.kind == StepArg::Table) {
       return {};
     }
@@ -153,11 +154,11 @@ void plan(const runtime::EncodedProgram &encoded, Times &times) {
     check(times.time("lower", [&] { return runtime::Executable::create(*module); }), "planning");
   }
   auto whole = check(times.time("plan", [&] { return owner::makePlan(encoded.program, encoded.debug); }), "plan");
-  std::vector<runtime::Binding> bindings = zeros(*whole->executable);
-  if (bindings.size() == whole->executable->args().size()) {
+  std::vector<runtime::Binding> bindings = zeros(*whole->code->step);
+  if (bindings.size() == whole->facts.args.size()) {
     runtime::RunOptions options;
     options.threads = 1;
-    check(times.time("first run", [&] { return whole->executable->run(bindings, options); }), "the first run");
+    check(times.time("first run", [&] { return whole->code->step->run(bindings, options); }), "the first run");
   }
 }
 

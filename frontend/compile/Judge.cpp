@@ -9,7 +9,7 @@
 #include "runtime/Extent.h"
 #include "runtime/Program.h"
 #include "runtime/terms/Charges.h"
-#include "runtime/terms/Terms.h"
+#include "runtime/terms/Options.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/MLIRContext.h"

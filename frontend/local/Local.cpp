@@ -4,7 +4,7 @@
 
 #include "frontend/recording/Tensor.h"
 #include "owner/Import.h"
-#include "owner/PrivatePlan.h"
+#include "owner/worker/Coins.h"
 
 #include <ATen/ops/empty.h>
 

@@ -8,6 +8,7 @@
 #define SOJOURN_PASSES_PRIVACY_PRIVACY_H
 
 #include "passes/Rows.h"
+#include "passes/privacy/MetricShare.h"
 #include "passes/privacy/NoiseForm.h"
 #include "passes/privacy/SecondReading.h"
 
@@ -33,7 +34,7 @@ struct PrivacyOptions {
   /// what is released is divided by the expected number of rows instead of the slots.
   bool lossIsMean = true;
   /// Part of a step's rho that published metrics share.
-  double metricShare = 0.05;
+  double metricShare = kMetricShare;
   /// Bound of what a row adds to a metric whose range is not proved.
   double metricBound = 10;
 

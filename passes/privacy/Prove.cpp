@@ -171,7 +171,7 @@ LogicalResult sojourn::provePrivacy(func::FuncOp step, const RowInputs &inputs, 
     site.cost = (site.isLaplace ? ratio : ratio * ratio / 2) * (1 + 0x1p-40);
     if (!site.isLaplace) {
       // A later release of the draw may be chosen by this one. The noise is then taken for what is made of continuous
-      // noise of 8 units^2 less variance (owner/PrivatePlan.cpp).
+      // noise of 8 units^2 less variance (owner/worker/Prove.cpp).
       double variance = static_cast<double>(site.scale) * static_cast<double>(site.scale);
       site.cost *= variance > 16 ? 1 + 16 / variance : std::numeric_limits<double>::infinity();
     }

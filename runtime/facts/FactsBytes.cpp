@@ -5,10 +5,10 @@
 #include "runtime/Limits.h"
 #include "runtime/facts/Facts_generated.h"
 #include "runtime/facts/ProgramFacts.h"
+#include "runtime/facts/ReadBytes.h"
 #include "llvm/ADT/Twine.h"
 #include "llvm/Support/MathExtras.h"
 #include <algorithm>
-#include <cstring>
 
 namespace sojourn::runtime {
 
@@ -58,19 +58,14 @@ std::string writeFacts(const ProgramFacts &facts) {
   auto resultList = builder.CreateVector(results);
   auto sources = builder.CreateVector(graph.sources), ends = builder.CreateVector(graph.ends),
        returned = builder.CreateVector(graph.returned);
-  auto digest = builder.CreateVector(facts.textDigest.data(), facts.textDigest.size());
   builder.Finish(wire::CreateFacts(builder, argumentList, resultList, sources, ends, returned, facts.samplesRows,
                                    facts.ops, facts.operations, facts.memory.arena, facts.memory.scratch,
-                                   facts.memory.library, digest),
+                                   facts.memory.library),
                  wire::FactsIdentifier());
   return {reinterpret_cast<const char *>(builder.GetBufferPointer()), builder.GetSize()};
 }
 
 namespace {
-
-/// Bytes of facts at most, and tables: arguments, results, columns and parts of a program within its limits are fewer.
-constexpr size_t kBytesMost = size_t{256} << 20;
-constexpr flatbuffers::uoffset_t kTablesMost = 1 << 20;
 
 /// Of a tensor, or of a column's entry.
 struct TypeLimits {
@@ -91,8 +86,6 @@ private:
   }
   llvm::Error readType(const Twine &what, unsigned element, const flatbuffers::Vector<int64_t> *dims,
                        const TypeLimits &most, TensorType &into);
-  /// False where the text is longer than `most` bytes, or all are longer than the texts of a program.
-  bool takeText(const flatbuffers::String *text, size_t most, std::string &into);
   llvm::Error readArgument(size_t index, const wire::ArgumentFacts *argument, ArgSpec &into);
   llvm::Error readColumn(const Twine &what, const wire::ColumnFacts *column, TableColumn &into);
   llvm::Error readPart(const Twine &what, const wire::PartFacts *part, std::vector<Side> &into);
@@ -100,31 +93,11 @@ private:
   llvm::Error readDependence();
 
   const wire::Facts &from;
+  Texts texts;
   ProgramFacts facts;
-  /// What a program of the decoder has at most: tables, their columns, their parts with the splits of these, texts.
-  size_t tablesLeft = limits::kTables, columnsLeft = limits::kColumns, splitsLeft = limits::kIntegers,
-         textLeft = limits::kTextBytes;
+  /// What a program of the decoder has at most: tables, their columns, their parts with the splits of these.
+  size_t tablesLeft = limits::kTables, columnsLeft = limits::kColumns, splitsLeft = limits::kIntegers;
 };
-
-template <class T>
-size_t sizeOf(const flatbuffers::Vector<T> *vector) {
-  return vector ? vector->size() : 0;
-}
-
-template <class T>
-std::vector<T> listOf(const flatbuffers::Vector<T> *vector) {
-  return vector ? std::vector<T>(vector->begin(), vector->end()) : std::vector<T>();
-}
-
-bool Reader::takeText(const flatbuffers::String *text, size_t most, std::string &into) {
-  const size_t size = text ? text->size() : 0;
-  if (size > most || size > textLeft) {
-    return false;
-  }
-  textLeft -= size;
-  into = text ? text->str() : "";
-  return true;
-}
 
 llvm::Error Reader::readType(const Twine &what, unsigned element, const flatbuffers::Vector<int64_t> *dims,
                              const TypeLimits &most, TensorType &into) {
@@ -148,7 +121,7 @@ llvm::Error Reader::readType(const Twine &what, unsigned element, const flatbuff
 }
 
 llvm::Error Reader::readColumn(const Twine &what, const wire::ColumnFacts *column, TableColumn &into) {
-  if (!takeText(column->name(), limits::kStringBytes, into.name)) {
+  if (!texts.take(column->name(), limits::kStringBytes, into.name)) {
     return wrong(what + " has a name of " + Twine(sizeOf(column->name())) + " bytes");
   }
   TensorType entry;
@@ -216,8 +189,8 @@ llvm::Error Reader::readArgument(size_t index, const wire::ArgumentFacts *argume
 
 llvm::Error Reader::readResult(size_t index, const wire::ResultFacts *result, ResultSpec &into) {
   const std::string what = "result " + std::to_string(index);
-  if (result->kind() >= kStepResults.size() || !takeText(result->op(), limits::kOpNameBytes, into.op) ||
-      !takeText(result->location(), limits::kLocationTextBytes, into.location)) {
+  if (result->kind() >= kStepResults.size() || !texts.take(result->op(), limits::kOpNameBytes, into.op) ||
+      !texts.take(result->location(), limits::kLocationTextBytes, into.location)) {
     return wrong(what + " has kind " + Twine(unsigned(result->kind())) + ", an op of " + Twine(sizeOf(result->op())) +
                  " bytes and a location of " + Twine(sizeOf(result->location())));
   }
@@ -261,10 +234,6 @@ llvm::Expected<ProgramFacts> Reader::read() {
   if (llvm::Error error = readDependence()) {
     return error;
   }
-  if (sizeOf(from.text_digest()) != facts.textDigest.size()) {
-    return wrong("a digest of " + Twine(sizeOf(from.text_digest())) + " bytes");
-  }
-  std::memcpy(facts.textDigest.data(), from.text_digest()->data(), facts.textDigest.size());
   facts.samplesRows = from.samples_rows();
   facts.ops = from.ops();
   facts.operations = from.operations();
@@ -278,13 +247,12 @@ llvm::Expected<ProgramFacts> Reader::read() {
 } // namespace
 
 llvm::Expected<ProgramFacts> readFacts(llvm::StringRef bytes) {
-  if (bytes.size() < 8 || bytes.size() > kBytesMost) {
+  auto words = wordsOf(bytes);
+  if (!words) {
     return makeError(ErrorCode::Malformed,
                      "the facts of a program are malformed: they have " + std::to_string(bytes.size()) + " bytes");
   }
-  std::vector<uint64_t> aligned((bytes.size() + 7) / 8);
-  std::memcpy(aligned.data(), bytes.data(), bytes.size());
-  const auto *data = reinterpret_cast<const uint8_t *>(aligned.data());
+  const auto *data = reinterpret_cast<const uint8_t *>(words->data());
   flatbuffers::Verifier verifier(data, bytes.size(), limits::kFlatBufferDepth, kTablesMost);
   if (!wire::VerifyFactsBuffer(verifier)) {
     return makeError(ErrorCode::Malformed, "the facts of a program are malformed: no table of their schema");

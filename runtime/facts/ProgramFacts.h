@@ -6,7 +6,6 @@
 #include "runtime/facts/Signature.h"
 #include "llvm/ADT/StringRef.h"
 #include "llvm/Support/Error.h"
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -32,7 +31,6 @@ struct ProgramFacts {
   uint64_t ops = 0;
   uint64_t operations = 0; ///< of its price (passes/Price.h)
   RunMemory memory;
-  std::array<uint8_t, 32> textDigest{}; ///< of its text for the log (runtime::hashProgram)
 
   // From `count`: bindings that a request must bring, and results that it must name.
   size_t states = 0, uploads = 0, slots = 0, seeds = 0, tables = 0, keeps = 0, publishes = 0;

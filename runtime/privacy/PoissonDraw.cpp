@@ -54,7 +54,7 @@
 // in either direction: the mean over j, and then the mean over (A, a), which has one law on both tables, cost at
 // most the sampled Gaussian of the whole influence. Several releases of one draw share A, a, b and j: given these
 // they compose as Gaussians do, so the same holds with their summed rho. Where a row may become any other one, P_j
-// meets the P_j of the other row, in the same slot: the same argument, with what owner/PrivatePlan.cpp charges for
+// meets the P_j of the other row, in the same slot: the same argument, with what owner/worker/Prove.cpp charges for
 // it.
 #include "runtime/privacy/PoissonDraw.h"
 

@@ -3,6 +3,7 @@
 // An input is the length of the program's bytes (32 bits), these, and behind them its debug table.
 #include "dialect/Signature.h"
 #include "owner/PlanCache.h"
+#include "owner/worker/ProgramCode.h"
 #include "runtime/Program.h"
 #include "test/fuzz/Bytes.h"
 #include "test/fuzz/Frame.h"
@@ -137,7 +138,7 @@ void Programs::play(std::string_view input) {
 }
 
 void Programs::runPlan(const owner::Plan &plan) {
-  const runtime::Executable &executable = *plan.executable;
+  const runtime::Code &executable = *plan.code->step;
   size_t bytes = 0;
   for (const runtime::ResultSpec &spec : plan.facts.results) {
     bytes += spec.kind == StepResult::Commit ? 0 : std::min(spec.type.bytes(), kBoundBytes + 1);

@@ -54,9 +54,12 @@ llvm::FailureOr<PrivacyPlan> __wrap__ZN7sojourn11makePrivateEN4mlir8ModuleOpERKN
   if (failed(plan)) {
     return plan;
   }
-  for (CoinSpec &coin : plan->coins) {
-    if (broken.halvesNoise && coin.kind != CoinSpec::Kind::Draw) {
-      coin.scale = std::max<int64_t>(1, coin.scale / 2);
+  if (broken.halvesNoise) { // at releases, too: an owner refuses a coin of another scale than its release has
+    for (CoinSpec &coin : plan->coins) {
+      if (coin.kind != CoinSpec::Kind::Draw) {
+        coin.scale = std::max<int64_t>(1, coin.scale / 2);
+        plan->sites[coin.site].scale = coin.scale;
+      }
     }
   }
   if (broken.forgetsClip) {

@@ -4,7 +4,9 @@
 #define SOJOURN_TEST_OWNER_AUDITSUPPORT_H
 
 #include "owner/PlanCache.h"
-#include "owner/PrivatePlan.h"
+#include "owner/PlanCache.h"
+#include "owner/worker/Coins.h"
+#include "owner/worker/ProgramCode.h"
 #include "runtime/privacy/Filter.h"
 #include "runtime/privacy/Tail.h"
 #include "test/owner/AuditSeam.h"
@@ -49,11 +51,17 @@ public:
     const runtime::EncodedProgram program = encode(module);
     auto made = makePlan(program.program, program.debug);
     EXPECT_TRUE(bool(made)) << llvm::toString(made.takeError());
-    const size_t count = (*made)->executable->args().size();
+    const size_t count = (*made)->facts.args.size();
     terms.publicArguments.assign(count, true);
     terms.publicArguments.back() = false;
     terms.tables.resize(count);
-    terms.tables.back() = {.isPrivate = true, .rows = dataset.rows(), .columns = dataset.columns()};
+    PrivateTerms::Table &table = terms.tables.back();
+    table.isPrivate = true;
+    table.rows = dataset.rows();
+    for (const Column &column : dataset.columns()) {
+      table.columns.push_back(
+          {column.name, column.element, runtime::Extent{column.bounds->lower, column.bounds->upper}});
+    }
     terms.extents.resize(count);
     auto noised = makePrivatePlan(**made, terms);
     if (!noised) {
@@ -69,24 +77,25 @@ public:
   }
 
   std::vector<runtime::HostTensor> run() const {
-    std::vector<runtime::Binding> all = bindings, coins = drawCoins(*plan, 1, {});
+    std::vector<runtime::Binding> all = bindings, coins = drawCoins(plan->verdict.coins, 1, {});
     all.insert(all.end(), coins.begin(), coins.end());
     return run(all);
   }
   std::vector<runtime::HostTensor> run(const std::vector<runtime::Binding> &all) const {
     runtime::RunOptions options;
     options.threads = 1;
-    auto results = plan->executable->run(all, options);
+    auto results = plan->code->step->run(all, options);
     EXPECT_TRUE(bool(results)) << llvm::toString(results.takeError());
     return std::move(*results);
   }
   privacy::Charge charge() const {
-    EXPECT_EQ(plan->charges.size(), 1u);
-    return plan->charges[0].step + plan->charges[0].beside;
+    EXPECT_EQ(plan->verdict.charges.size(), 1u);
+    return plan->verdict.charges[0].step + plan->verdict.charges[0].beside;
   }
   /// Standard deviation of a release, in units of the program.
   double sigma(size_t site) const {
-    return std::ldexp(static_cast<double>(plan->sites[site].scale), static_cast<int>(plan->sites[site].exponent));
+    return std::ldexp(static_cast<double>(plan->verdict.sites[site].scale),
+                      static_cast<int>(plan->verdict.sites[site].exponent));
   }
 
   const Dataset &dataset;

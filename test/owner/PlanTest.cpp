@@ -3,6 +3,8 @@
 #include "owner/Budget.h"
 #include "owner/PlanCache.h"
 #include "owner/RequestError.h"
+#include "owner/worker/ProgramCode.h"
+#include "runtime/Program.h"
 #include "test/owner/Support.h"
 
 #include "mlir/IR/MLIRContext.h"
@@ -44,15 +46,15 @@ runtime::EncodedProgram longProgram(int ops) {
 TEST(PlanCaches, TheVerifiedModuleCanBeHadAgain) {
   auto made = plan(readProgram());
   mlir::MLIRContext context(mlir::MLIRContext::Threading::DISABLED);
-  auto module = runtime::decodeProgram(context, made->program, made->debug);
+  auto module = runtime::decodeProgram(context, made->code->program, made->code->debug);
   ASSERT_TRUE(bool(module)) << llvm::toString(module.takeError());
-  EXPECT_EQ(runtime::hashProgram(made->program), readProgram().hash);
+  EXPECT_EQ(runtime::hashProgram(made->code->program), readProgram().hash);
 }
 
 TEST(PlanCaches, HoldAsManyAsTheirBytesAllow) {
   auto small = plan(keepProgram()), large = plan(longProgram(200));
   EXPECT_GT(large->bytes(), 2 * small->bytes());
-  EXPECT_GT(large->bytes(), large->program.size() + large->debug.size() + large->text.size());
+  EXPECT_GT(large->bytes(), large->code->program.size() + large->code->debug.size() + large->text.size());
   PlanCache cache(100, 3 * small->bytes() + 10);
   for (uint8_t number = 0; number < 3; ++number) {
     auto entry = small;

@@ -2,6 +2,7 @@
 // What a table needs to be private: bounds, subjects, people; the data owner's defaults; books of older releases.
 #include "owner/Accounts.h"
 #include "owner/Import.h"
+#include "owner/PlanCache.h"
 #include "test/owner/Support.h"
 
 #include <arrow/api.h>
@@ -270,6 +271,28 @@ TEST_F(PrivateTables, StepsGiveNumbersWithinTheirBounds) {
   }
 }
 
+/// Equal terms give equal modules, and other terms another one.
+TEST_F(PrivateTables, VerdictsNameTheModuleThatWasProved) {
+  const runtime::EncodedProgram sum = sumProgram();
+  auto plan = makePlan(sum.program, sum.debug);
+  ASSERT_TRUE(bool(plan)) << llvm::toString(plan.takeError());
+  auto verdictAt = [&](double rho) {
+    PrivateTerms terms;
+    terms.publicArguments = {false};
+    terms.tables = {{.isPrivate = true, .rows = 4, .columns = {{"a", Element::f64, runtime::Extent{0, 10}}}}};
+    terms.extents.resize(1);
+    terms.releases = {{.rho = rho}};
+    auto made = llvm::cantFail(makePrivatePlan(**plan, terms));
+    auto read = runtime::readVerdict(runtime::writeVerdict(made->verdict), (*plan)->facts);
+    EXPECT_TRUE(read && *read == made->verdict) << llvm::toString(read.takeError());
+    return made->verdict;
+  };
+  const runtime::Verdict verdict = verdictAt(0.1);
+  EXPECT_TRUE(verdict == verdictAt(0.1));
+  EXPECT_NE(verdict.moduleDigest, verdictAt(0.2).moduleDigest);
+  EXPECT_NE(verdict.moduleDigest, runtime::ProgramHash{});
+}
+
 /// Prices so small that the noise is beyond its sampler, or the integers: refused as noise that cannot be drawn.
 TEST_F(PrivateTables, TinyPricesAreRefused) {
   const runtime::EncodedProgram sum = sumProgram();
@@ -279,7 +302,7 @@ TEST_F(PrivateTables, TinyPricesAreRefused) {
     for (bool isLaplace : {false, true}) {
       PrivateTerms terms;
       terms.publicArguments = {false};
-      terms.tables = {{.isPrivate = true, .rows = 4, .columns = {{"a", Element::f64, Bounds{0, 10}}}}};
+      terms.tables = {{.isPrivate = true, .rows = 4, .columns = {{"a", Element::f64, runtime::Extent{0, 10}}}}};
       terms.extents.resize(1);
       terms.releases = {{.rho = isLaplace ? 0 : tiny * tiny, .laplaceEpsilon = isLaplace ? tiny : 0}};
       if (!isLaplace && terms.releases[0].rho == 0) {

@@ -78,8 +78,8 @@ TEST_F(ReleaseAudit, BatchSum) {
   compare("batch sum", claim, audit,
           {{"halved noise", {.halvesNoise = true}}, {"forgotten clip", {.forgetsClip = true}}}, [&] {
             const Step made = step();
-            EXPECT_EQ(made.plan->sites.size(), 1u);
-            EXPECT_NEAR(made.plan->sites[0].bound, 1, 1e-9);
+            EXPECT_EQ(made.plan->verdict.sites.size(), 1u);
+            EXPECT_NEAR(made.plan->verdict.sites[0].bound, 1, 1e-9);
             Scores scores;
             for (size_t run = 0; run < runs; ++run) {
               const auto results = made.run();
@@ -128,7 +128,7 @@ TEST_F(ReleaseAudit, ClippedGradient) {
           {{"halved noise", {.halvesNoise = true}}, {"forgotten clip", {.forgetsClip = true}}}, [&] {
             const SeamUses before = seamUses();
             const Step made = step();
-            EXPECT_EQ(made.plan->sites.size(), 1u);
+            EXPECT_EQ(made.plan->verdict.sites.size(), 1u);
             Scores scores;
             for (size_t run = 0; run < runs; ++run) {
               const auto results = made.run();
@@ -173,7 +173,7 @@ TEST_F(ReleaseAudit, Histogram) {
     }
     audit.aim(law);
   }
-  const double claim = Step(module, terms, rows).plan->sites[0].cost;
+  const double claim = Step(module, terms, rows).plan->verdict.sites[0].cost;
   EXPECT_NEAR(claim, 1, 1e-6);
   compare("histogram", claim, audit, {{"halved noise", {.halvesNoise = true}}}, [&] {
     const Step made(module, terms, rows);
@@ -217,10 +217,10 @@ TEST_F(ReleaseAudit, MeanAndDeviation) {
   PrivateTerms terms;
   terms.releases = {{.rho = 0.25}, {.rho = 0.25}};
   const Step first(module, terms, rows);
-  ASSERT_EQ(first.plan->sites.size(), 2u);
+  ASSERT_EQ(first.plan->verdict.sites.size(), 2u);
   const double claim = privacy::bestOrderEpsilon(first.charge(), 1e-2);
   // How row 0 moves both sums, in standard deviations of their noise.
-  const double sum = 1 / first.sigma(0), square = first.plan->sites[1].bound / first.sigma(1);
+  const double sum = 1 / first.sigma(0), square = first.plan->verdict.sites[1].bound / first.sigma(1);
   const double strength = std::hypot(sum, square);
   EXPECT_NEAR(strength, 1, 0.02);
   Audit audit(runs, 1e-2);
@@ -236,7 +236,7 @@ TEST_F(ReleaseAudit, MeanAndDeviation) {
         const double mean = numbers<double>(results[0])[0], deviation = numbers<double>(results[1])[0];
         // Without row 0 the sums are 0.8 and 63 * 0.64.
         const double x = kRows * mean - 0.8, y = kRows * (deviation * deviation + mean * mean) - 63 * 0.64;
-        const double along = (x * sum / made.sigma(0) + y * square / made.sigma(1)) / (strength * strength);
+        const double along = (x * sum / first.sigma(0) + y * square / first.sigma(1)) / (strength * strength);
         into.push_back(std::isfinite(along) ? sampledScore(along, 1, 1 / strength) : 0);
       }
     };

@@ -46,7 +46,7 @@ double sumOf(std::span<const int64_t> slots, const Design &design, double canary
 }
 /// (round(sum / h) + coin) h.
 double released(double sum, int64_t coin, const Step &step) {
-  const double grid = std::ldexp(1.0, static_cast<int>(step.plan->sites[0].exponent));
+  const double grid = std::ldexp(1.0, static_cast<int>(step.plan->verdict.sites[0].exponent));
   return (std::nearbyint(sum / grid) + static_cast<double>(coin)) * grid;
 }
 
@@ -57,7 +57,7 @@ void checkFormula(const Step &step, const Design &design) {
     how.nullRow = nullRow;
     breakOwner(how);
     for (int run = 0; run < 500; ++run) {
-      std::vector<runtime::Binding> all = step.bindings, coins = drawCoins(*step.plan, 1, {});
+      std::vector<runtime::Binding> all = step.bindings, coins = drawCoins(step.plan->verdict.coins, 1, {});
       all.insert(all.end(), coins.begin(), coins.end());
       const double sum = sumOf(numbers<int64_t>(coins[1].tensor), design, design.canary);
       ASSERT_EQ(numbers<double>(step.run(all)[0])[0], released(sum, numbers<int64_t>(coins[0].tensor)[0], step));
@@ -74,7 +74,7 @@ Scores play(const Design &design, size_t transcripts, Scores *front = nullptr) {
   PrivateTerms terms;
   terms.releases = {{.rho = 1 / (2 * kSigma * kSigma)}};
   const Step step(moduleFor(design), terms, rows);
-  const CoinInfo &noise = step.plan->coins[0], &list = step.plan->coins[1];
+  const CoinInfo &noise = step.plan->verdict.coins[0], &list = step.plan->verdict.coins[1];
   EXPECT_EQ(noise.kind, CoinInfo::Kind::gaussian);
   EXPECT_EQ(list.kind, CoinInfo::Kind::draw);
   checkFormula(step, design);

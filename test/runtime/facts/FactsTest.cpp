@@ -99,9 +99,6 @@ public:
     made.ops = below(100);
     made.operations = uint64_t{1} << below(64);
     made.memory = {below(1'000), below(1'000), below(1'000)};
-    for (uint8_t &byte : made.textDigest) {
-      byte = static_cast<uint8_t>(below(256));
-    }
     return made;
   }
 
@@ -258,10 +255,7 @@ TEST(Facts, PartsThatShareTheirBytes) {
     auto table = wire::CreateArgumentFacts(builder, static_cast<uint8_t>(StepArg::Table),
                                            static_cast<uint8_t>(Element::f32), 0, -1, columnList, partList);
     auto arguments = builder.CreateVector(std::vector{table});
-    const std::vector<uint8_t> zeros(32);
-    auto digest = builder.CreateVector(zeros);
-    builder.Finish(wire::CreateFacts(builder, arguments, 0, 0, 0, 0, false, 0, 0, 0, 0, 0, digest),
-                   wire::FactsIdentifier());
+    builder.Finish(wire::CreateFacts(builder, arguments, 0, 0, 0, 0, false, 0, 0, 0, 0, 0), wire::FactsIdentifier());
     auto read = readFacts({reinterpret_cast<const char *>(builder.GetBufferPointer()), builder.GetSize()});
     return read ? std::string() : textOf(read.takeError());
   };

@@ -1,15 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a step on private tables asks for, within what may be asked, as options of the passes. The owner charges by it,
-// the client judges and quotes by it; neither has another telling.
-#ifndef SOJOURN_RUNTIME_TERMS_TERMS_H
-#define SOJOURN_RUNTIME_TERMS_TERMS_H
+// Terms that a step on private tables asks for, within what may be asked. The owner charges by them, the client judges
+// and quotes by them; neither has others. Options.h makes options of the passes of them.
+#ifndef SOJOURN_RUNTIME_TERMS_STEPTERMS_H
+#define SOJOURN_RUNTIME_TERMS_STEPTERMS_H
 
-#include "passes/privacy/Privacy.h"
+#include "passes/privacy/MetricShare.h"
 #include "runtime/privacy/Checked.h"
 #include "runtime/terms/Defaults.h"
 #include "runtime/wire/Step.h"
-
-#include "llvm/ADT/ArrayRef.h"
 
 #include <optional>
 #include <vector>
@@ -25,7 +23,7 @@ struct Release {
 
 /// The numbers of a step; those of its tables where it states none.
 struct StepTerms : Defaults {
-  double metricShare = PrivacyOptions().metricShare;
+  double metricShare = kMetricShare;
   bool perLayer = false, lossIsSum = false;
   std::vector<Release> releases; ///< per published value, as far as the step says something of them
 };
@@ -38,9 +36,6 @@ privacy::Checked<StepTerms> termsOf(const wire::Spending &asked, const Defaults 
 privacy::Checked<Release> releaseOf(const wire::ReleaseTerms &asked, const wire::ReleaseTerms *before,
                                     std::optional<double> delta);
 
-/// `published`: per result of the step its number among those that are published.
-PrivacyOptions optionsOf(const StepTerms &terms, llvm::ArrayRef<std::optional<unsigned>> published);
-
 } // namespace sojourn::terms
 
-#endif // SOJOURN_RUNTIME_TERMS_TERMS_H
+#endif // SOJOURN_RUNTIME_TERMS_STEPTERMS_H

@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: Apache-2.0
+// From program bytes to code, and runs (see Worker.h).
+#include "owner/worker/Worker.h"
+
+#include "dialect/CoreForm.h"
+#include "owner/RequestError.h"
+#include "owner/worker/Coins.h"
+#include "owner/worker/ProgramCode.h"
+#include "passes/Dependence.h"
+#include "passes/Price.h"
+#include "passes/privacy/Inputs.h"
+#include "passes/privacy/RowLists.h"
+#include "runtime/Program.h"
+#include "runtime/Stop.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/IR/MLIRContext.h"
+#include "llvm/Support/Format.h"
+#include "llvm/Support/FormatVariadic.h"
+
+#include <algorithm>
+
+namespace sojourn::owner {
+
+using llvm::Twine;
+
+const Worker &cpuWorker() {
+  static const Worker worker(runtime::cpuEngine());
+  return worker;
+}
+
+llvm::Error checkLibraryCalls(mlir::ModuleOp core, const runtime::Code &code, const PriceLimits &limits) {
+  if (limits.callSeconds <= 0) {
+    return llvm::Error::success();
+  }
+  std::vector<mlir::Operation *> ops;
+  for (mlir::Operation &op : core.lookupSymbol<mlir::func::FuncOp>(kStepName).getBody().front()) {
+    ops.push_back(&op);
+  }
+  for (const runtime::LibraryCalls &calls : code.libraryCalls()) {
+    mlir::Operation *op = ops[calls.op];
+    const double seconds = librarySeconds(op) / static_cast<double>(calls.count);
+    if (seconds > limits.callSeconds) {
+      const std::string times =
+          llvm::formatv("{0} seconds, expected at most {1}", llvm::format(seconds < 10 ? "%.2g" : "%.0f", seconds),
+                        llvm::format("%g", limits.callSeconds))
+              .str();
+      return requestError(wire::ErrorCode_Limit,
+                          Twine(calls.count > 1 ? "one of its calls" : "its call") +
+                              " of the kernel library would take about " + times +
+                              " (call_seconds): no step can be ended during one; make its operands smaller",
+                          op->getName().stripDialect().str(), runtime::describeLocation(op->getLoc()));
+    }
+  }
+  return llvm::Error::success();
+}
+
+llvm::Expected<DescribedProgram> Worker::describe(llvm::StringRef program, llvm::StringRef debug,
+                                                  const PriceLimits &limits) const {
+  // A context of its own: what a program brings into it goes when the code is made.
+  mlir::MLIRContext context(mlir::MLIRContext::Threading::DISABLED);
+  auto module = runtime::decodeProgram(context, program, debug);
+  if (!module) {
+    return module.takeError();
+  }
+  // Nothing is built for a program that costs too much.
+  if (std::optional<PriceExcess> excess = findExcess(**module, limits)) {
+    return requestError(wire::ErrorCode_Limit, excess->message, excess->op->getName().stripDialect().str(),
+                        runtime::describeLocation(excess->op->getLoc()));
+  }
+  DescribedProgram described;
+  described.text = runtime::printProgram(**module, kProgramTextBytes);
+  runtime::ProgramFacts facts;
+  facts.operations = priceOf(**module).operations;
+  (*module)->walk(
+      [&](mlir::Operation *op) { facts.ops += op->getDialect() && op->getDialect()->getNamespace() == "sojourn"; });
+  if (runtime::isStopped()) {
+    return requestError(wire::ErrorCode_Stopped, "the step was stopped while its program was planned");
+  }
+  facts.samplesRows = samplesRows((*module)->lookupSymbol<mlir::func::FuncOp>(kStepName));
+  std::string reason;
+  std::optional<DependenceSummary> dependence = dependenceOf(**module, reason);
+  if (!dependence) {
+    return requestError(wire::ErrorCode_Limit, reason);
+  }
+  facts.dependence = std::move(*dependence);
+  auto step = engine.prepare(**module);
+  if (!step) {
+    return step.takeError();
+  }
+  if (llvm::Error error = checkLibraryCalls(**module, **step, limits)) {
+    return error;
+  }
+  facts.args = (*step)->args();
+  facts.results = (*step)->results();
+  facts.memory = (*step)->runMemory();
+  if (llvm::Error error = facts.count()) {
+    return error;
+  }
+  auto code = std::make_shared<ProgramCode>();
+  code->step = std::move(*step);
+  code->program = program.str();
+  code->debug = debug.str();
+  unsigned next = 0;
+  for (const runtime::ResultSpec &result : facts.results) {
+    code->published.push_back(result.kind == StepResult::Publish ? std::optional(next++) : std::nullopt);
+  }
+  described.codeBytes = sizeof(ProgramCode) + code->step->bytes() + program.size() + debug.size();
+  described.code = std::move(code);
+  described.facts = runtime::writeFacts(facts);
+  return described;
+}
+
+std::optional<double> Worker::errorOf(const PrivateCode &code, size_t result, ArgumentValues values) const {
+  const auto deviations = code.forms[result] ? code.forms[result]->deviations(values) : std::nullopt;
+  return deviations ? std::optional(*llvm::max_element(*deviations)) : std::nullopt;
+}
+
+llvm::Error Worker::checkRowLists(const PrivateCode &code, llvm::ArrayRef<runtime::Binding> bindings,
+                                  const runtime::RunOptions &options) const {
+  auto check = [&](const runtime::Code &program, llvm::ArrayRef<runtime::Binding> arguments) -> llvm::Error {
+    auto lists = program.run(arguments, options);
+    if (!lists) {
+      return lists.takeError();
+    }
+    for (auto [list, spec] : llvm::zip(*lists, program.results())) {
+      const auto *rows = static_cast<const int64_t *>(list.buffer->data());
+      const auto isTwice = namesRowTwice({rows, list.type.bytes() / sizeof(int64_t)},
+                                         [&] { return options.stop != nullptr && options.stop->load(); });
+      if (!isTwice) {
+        return requestError(wire::ErrorCode_Stopped, "the step was stopped", spec.op, spec.location);
+      }
+      if (*isTwice) {
+        return requestError(wire::ErrorCode_Refused,
+                            "this step would read a private table at duplicate row numbers; each row counts once: take "
+                            "batches of the table, or all of its rows",
+                            spec.op, spec.location);
+      }
+    }
+    return llvm::Error::success();
+  };
+  if (code.fixedLists && !code.areFixedListsChecked) {
+    if (llvm::Error error = check(*code.fixedLists, {})) {
+      return error;
+    }
+    code.areFixedListsChecked = true;
+  }
+  return code.sentLists ? check(*code.sentLists, bindings) : llvm::Error::success();
+}
+
+llvm::Expected<std::vector<runtime::HostTensor>> Worker::run(const ProgramCode &code,
+                                                             llvm::ArrayRef<runtime::Binding> bindings,
+                                                             const runtime::RunOptions &options) const {
+  return code.step->run(bindings, options);
+}
+
+llvm::Expected<std::vector<runtime::HostTensor>>
+Worker::run(const PrivateCode &code, llvm::ArrayRef<runtime::CoinInfo> coins, llvm::ArrayRef<runtime::Binding> bindings,
+            std::span<const uint64_t> context, const runtime::RunOptions &options) const {
+  std::vector<runtime::Binding> all(bindings.begin(), bindings.end());
+  llvm::append_range(all, drawCoins(coins, options.threads, context));
+  return code.step->run(all, options);
+}
+
+std::string Worker::lacksForPrivateTables() const {
+  for (runtime::EngineTrait trait : runtime::kEngineTraits) {
+    if (std::string reason = engine.lacks(trait); !reason.empty()) {
+      return ("the required noise is not known: it rests on " + runtime::textOf(trait) + ", which the engine '" +
+              engine.name() + "' does not guarantee: " + reason)
+          .str();
+    }
+  }
+  return "";
+}
+
+} // namespace sojourn::owner
