@@ -6,6 +6,12 @@
 
 namespace sojourn::owner {
 
+/// No fault of the client's program.
+static llvm::Error brokenWorker(llvm::Error error) {
+  return requestError(wire::ErrorCode_Internal,
+                      llvm::toString(std::move(error)) + ". This is a defect of the owner, please report it");
+}
+
 llvm::Expected<std::shared_ptr<const Plan>> makePlan(llvm::StringRef program, llvm::StringRef debug,
                                                      const PriceLimits &limits, const Worker &worker) {
   auto described = worker.describe(program, debug, limits);
@@ -14,7 +20,7 @@ llvm::Expected<std::shared_ptr<const Plan>> makePlan(llvm::StringRef program, ll
   }
   auto facts = runtime::readFacts(described->facts);
   if (!facts) {
-    return facts.takeError();
+    return brokenWorker(facts.takeError());
   }
   auto plan = std::make_shared<Plan>();
   plan->facts = std::move(*facts);
@@ -33,7 +39,10 @@ llvm::Expected<std::shared_ptr<const PrivatePlan>> makePrivatePlan(const Plan &p
   }
   auto verdict = runtime::readVerdict(proved->verdict, plan.facts);
   if (!verdict) {
-    return verdict.takeError();
+    return brokenWorker(verdict.takeError());
+  }
+  if (proved->errors.size() != plan.facts.results.size()) {
+    return brokenWorker(llvm::createStringError("the worker gave standard errors of other results"));
   }
   auto made = std::make_shared<PrivatePlan>();
   made->verdict = std::move(*verdict);

@@ -43,12 +43,13 @@ struct Plan {
   size_t bytes() const { return sizeof(Plan) + text.size() + facts.bytes() + codeBytes; }
 };
 
-/// Has a program described by the worker, whose errors are the request's.
+/// A plan of what the worker describes; its errors are for the client. Internal: facts that break a rule.
 llvm::Expected<std::shared_ptr<const Plan>> makePlan(llvm::StringRef program, llvm::StringRef debug,
                                                      const PriceLimits &limits = {},
                                                      const Worker &worker = cpuWorker());
 
-/// Has a program proved; the worker's errors are the request's.
+/// A plan of what the worker proves; its errors, with op, line and reasons, are for the client. Internal: a verdict
+/// that breaks a rule.
 llvm::Expected<std::shared_ptr<const PrivatePlan>> makePrivatePlan(const Plan &plan, const PrivateTerms &terms,
                                                                    const PriceLimits &limits = {},
                                                                    const Worker &worker = cpuWorker());

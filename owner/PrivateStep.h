@@ -38,7 +38,7 @@ public:
   /// it depends on. Internal where data flow says that a result without such a label has private rows.
   llvm::Error label(std::vector<LabelPtr> &labels) const;
 
-  /// Refused where row numbers that are known now name a row twice (PrivatePlan.h).
+  /// Refused where row numbers that are known now name a row twice (worker/Worker.h).
   llvm::Error checkRowLists(llvm::ArrayRef<runtime::Binding> bindings, const runtime::RunOptions &options) const {
     return context->worker.checkRowLists(*noised->code, bindings, options);
   }

@@ -31,11 +31,18 @@ public:
   llvm::StringRef name() const override { return "cpu"; }
   bool hasKernel(llvm::StringRef op) const override { return kernelTable().contains(op); }
   std::string lacks(EngineTrait trait) const override {
-    if (trait == EngineTrait::roundsFloats && !libraryKeepsFloat32()) {
-      return "this process multiplies float32 matrices with less precision than float32 has; set "
-             "torch.set_float32_matmul_precision(\"highest\") at the owner";
+    switch (trait) { // without a default: a new trait is claimed only where it was considered
+    case EngineTrait::roundsFloats:
+      return libraryKeepsFloat32()
+                 ? ""
+                 : "this process multiplies float32 matrices with less precision than float32 has; set "
+                   "torch.set_float32_matmul_precision(\"highest\") at the owner";
+    case EngineTrait::choosesByShape:
+    case EngineTrait::keepsSlotsApart:
+    case EngineTrait::addsIntegersExactly:
+    case EngineTrait::ignoresThreads: return "";
     }
-    return "";
+    return "the engine does not know this trait";
   }
 
 private:

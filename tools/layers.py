@@ -77,7 +77,8 @@ LAYERS = {
 ABOVE = ("examples", "test", "tools")
 OUTSIDE = {"ATen": "torch", "c10": "torch", "torch": "torch", "mlir": "mlir", "llvm": "llvm", "nng": "nng"}
 # Places whose files reach none of these headers, over all headers that they include.
-FREE = {"owner": ("mlir/", "ATen/", "c10/", "torch/"), "runtime/facts": ("mlir/", "ATen/", "c10/", "torch/")}
+_HEAVY = ("mlir/", "ATen/", "c10/", "torch/")
+FREE = dict.fromkeys(("owner", "owner/RequestError", "owner/ledger", "runtime/facts"), _HEAVY)
 
 _SESSION = "a tensor's session takes its records (until the recorder gets the session as an interface)"
 # (file, header or place that it includes): why.

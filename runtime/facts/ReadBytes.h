@@ -12,7 +12,7 @@
 
 namespace sojourn::runtime {
 
-/// Bytes of facts or a verdict at most, and tables: those of a program within its limits are fewer.
+/// At most so many bytes, and so many tables of flatbuffers, of facts or a verdict.
 inline constexpr size_t kBytesMost = size_t{256} << 20;
 inline constexpr flatbuffers::uoffset_t kTablesMost = 1 << 20;
 

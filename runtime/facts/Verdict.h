@@ -64,9 +64,10 @@ struct Verdict {
   /// Whether a draw is sampled, and whether a site is paid for by the step (not beside it).
   bool isSampled = false, spendsInStep = false;
   uint64_t operations = 0; ///< of its price, coins among them
-  /// Of a run with its coins, and of the programs that give lists of row numbers with their results, which end before.
-  RunMemory memory, listMemory;
-  /// Of the rewritten module (runtime::hashModule): what runs is what was proved.
+  RunMemory memory;        ///< of a run, with its coins
+  /// Of the programs that compute lists of row numbers before the run: the largest of each kind of memory.
+  RunMemory listMemory;
+  /// Of the rewritten module (runtime::hashModule), by which another process can tell whether it runs what was proved.
   std::array<uint8_t, 32> moduleDigest{};
 
   bool operator==(const Verdict &) const = default;
@@ -80,7 +81,8 @@ struct Verdict {
 std::string writeVerdict(const Verdict &verdict);
 /// A verdict on the program of `facts`, from bytes that may be anything: ProgramError, Malformed, with the first rule
 /// that they break. Each noise is of a site, each site is paid by all of its tables, nothing tainted is released, and
-/// what is drawn is within the bounds of the samplers.
+/// what is drawn is within the bounds of the samplers. Not checked, for it would need the proof: whether costs follow
+/// from sensitivities, and whether a result that is called released or open is.
 llvm::Expected<Verdict> readVerdict(llvm::StringRef bytes, const ProgramFacts &facts);
 
 } // namespace sojourn::runtime

@@ -22,8 +22,12 @@ using flatbuffers::FlatBufferBuilder;
 using flatbuffers::uoffset_t;
 using llvm::Twine;
 
-/// Bytes of one text of a verdict, and its releases, coins and notes, at most.
-static constexpr size_t kTextMost = size_t{1} << 16, kListMost = size_t{1} << 17;
+/// Bytes of one text of a verdict.
+static constexpr size_t kTextMost = size_t{1} << 16;
+/// Releases, coins, and notes of a verdict.
+static constexpr size_t kListMost = size_t{1} << 17;
+/// Receipts hold sensitivities as integers of 64 bits.
+static constexpr double kSensitivityMost = 0x1p62;
 /// Of one coin.
 static constexpr int64_t kCoinElements =
     std::min(limits::kValueElements, limits::kValueBytes / static_cast<int64_t>(sizeof(int64_t)));
@@ -31,6 +35,9 @@ static constexpr int64_t kCoinElements =
 size_t Verdict::bytes() const {
   size_t total = sizeof(*this) + results.size() * sizeof(ResultVerdict) + charges.size() * sizeof(TableCharge) +
                  coins.size() * sizeof(CoinInfo);
+  for (const ResultVerdict &result : results) {
+    total += result.tables ? result.tables->size() * sizeof(unsigned) : 0;
+  }
   for (const SiteInfo &site : sites) {
     total +=
         sizeof(site) + site.what.size() + site.op.size() + site.location.size() + site.tables.size() * sizeof(unsigned);
@@ -182,15 +189,15 @@ llvm::Error Reader::readSite(size_t index, const wire::SiteVerdict *site, SiteIn
   auto isPositive = [](double number) { return std::isfinite(number) && number > 0; };
   // Samplers stop the process beyond these scales.
   const uint64_t scaleMost = into.isLaplace ? privacy::kLaplaceMax : privacy::kSigmaMax;
-  if (!isPositive(into.bound) || !isPositive(into.sensitivity) || !(into.cost > 0) || into.scale < 1 ||
-      static_cast<uint64_t>(into.scale) > scaleMost || into.coordinates < 0 || into.exponent < -1'000 ||
-      into.exponent > 1'000) {
+  if (!isPositive(into.bound) || !isPositive(into.sensitivity) || into.sensitivity > kSensitivityMost ||
+      !(into.cost > 0) || into.scale < 1 || static_cast<uint64_t>(into.scale) > scaleMost || into.coordinates < 0 ||
+      into.exponent < -1'000 || into.exponent > 1'000) {
     return wrong(what + " has an invalid bound, sensitivity, cost or noise");
   }
   auto pays = [&](unsigned table) {
     return llvm::any_of(verdict.charges, [&](const TableCharge &charge) {
-      // Costs are rounded up: that of a release is above 0 at each order.
-      return charge.argument == table && !llvm::is_contained((into.isBeside ? charge.beside : charge.step).rdp, 0u);
+      // Some orders of `beside` may be 0: it is a difference of two rounded costs.
+      return charge.argument == table && (into.isBeside ? charge.beside : charge.step) != privacy::Charge{};
     });
   };
   if (into.tables.empty() || !areTables(into.tables) || !llvm::all_of(into.tables, pays)) {

@@ -4,7 +4,6 @@
 #define SOJOURN_TEST_OWNER_AUDITSUPPORT_H
 
 #include "owner/PlanCache.h"
-#include "owner/PlanCache.h"
 #include "owner/worker/Coins.h"
 #include "owner/worker/ProgramCode.h"
 #include "runtime/privacy/Filter.h"

@@ -129,20 +129,24 @@ TEST(Engines, AnOpWithoutAKernelIsNamedWhenTheProgramIsPlanned) {
   EXPECT_EQ(engine.runs, 0u);
 }
 
-/// Proofs rest on traits that this engine does not claim.
+/// Proofs rest on each trait.
 TEST(Engines, PrivateTablesNeedTheTraitsOfProofs) {
-  World world;
-  runtime::test::ReferenceEngine engine;
-  Environment environment = world.environment();
-  environment.engine = &engine;
-  Owner owner(environment);
-  registerNumbers(owner, "numbers", Policy::privateOnly);
-  Client client(owner);
-  StepRequest request;
-  request.tables = {"numbers"};
-  Reply reply = client.run(sumProgram(), request);
-  EXPECT_EQ(reply.error(),
-            "Refused: the required noise is not known: it rests on exact integer arithmetic, which the engine "
-            "'reference' does not guarantee: it computes in float64; run private steps on the engine 'cpu'");
-  EXPECT_EQ(engine.runs, 0u);
+  for (runtime::EngineTrait trait : runtime::kEngineTraits) {
+    World world;
+    runtime::test::ReferenceEngine engine;
+    engine.lacked = trait;
+    Environment environment = world.environment();
+    environment.engine = &engine;
+    Owner owner(environment);
+    registerNumbers(owner, "numbers", Policy::privateOnly);
+    Client client(owner);
+    StepRequest request;
+    request.tables = {"numbers"};
+    Reply reply = client.run(sumProgram(), request);
+    EXPECT_EQ(reply.error(),
+              "Refused: the required noise is not known: it rests on " + runtime::textOf(trait).str() +
+                  ", which the engine 'reference' does not guarantee: it computes in float64; run private steps on the "
+                  "engine 'cpu'");
+    EXPECT_EQ(engine.runs, 0u);
+  }
 }

@@ -322,8 +322,7 @@ private:
 } // namespace
 
 std::string ReferenceEngine::lacks(EngineTrait trait) const {
-  return trait == EngineTrait::addsIntegersExactly ? "it computes in float64; run private steps on the engine 'cpu'"
-                                                   : "";
+  return trait == lacked ? "it computes in float64; run private steps on the engine 'cpu'" : "";
 }
 
 bool ReferenceEngine::hasKernel(llvm::StringRef op) const { return kernels().contains(op); }

@@ -10,12 +10,14 @@
 
 namespace sojourn::runtime::test {
 
-/// Claims no trait: integers beyond 2^53 are rounded.
+/// Integers beyond 2^53 are rounded: it lacks addsIntegersExactly.
 class ReferenceEngine : public Engine {
 public:
   llvm::StringRef name() const override { return "reference"; }
   std::string lacks(EngineTrait trait) const override;
   bool hasKernel(llvm::StringRef op) const override;
+  /// The one trait that it does not claim.
+  EngineTrait lacked = EngineTrait::addsIntegersExactly;
   /// Runs of its code so far.
   mutable std::atomic<size_t> runs = 0;
 

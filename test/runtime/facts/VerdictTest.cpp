@@ -117,7 +117,19 @@ TEST(Verdicts, EachBrokenRuleIsRefused) {
   expectSaid([](Verdict &verdict) { verdict.charges.clear(); }, unpaid);
   expectSaid([](Verdict &verdict) { verdict.charges[0].beside = {}; }, unpaid);
   expectSaid([](Verdict &verdict) { std::swap(verdict.charges[0].argument, verdict.charges[1].argument); }, unpaid);
-  expectSaid([](Verdict &verdict) { verdict.charges[0].beside.rdp[5] = 0; }, unpaid);
+  expectSaid([](Verdict &verdict) { verdict.charges[0].beside.rdp[0] = 0; }, ""); // a difference of rounded costs
+  for (double number : {0.0, -1.0, 0x1p63, std::nan("")}) {
+    expectSaid([&](Verdict &verdict) { verdict.sites[0].sensitivity = number; },
+               "release 0 has an invalid bound, sensitivity, cost or noise");
+  }
+  expectSaid([](Verdict &verdict) { verdict.sites[0].coordinates = -1; },
+             "release 0 has an invalid bound, sensitivity, cost or noise");
+  expectSaid([](Verdict &verdict) { verdict.sites[0].exponent = 1'001; },
+             "release 0 has an invalid bound, sensitivity, cost or noise");
+  expectSaid([](Verdict &verdict) { verdict.sites[0].what = std::string(70'000, 'a'); },
+             "release 0 has too long a text");
+  expectSaid([](Verdict &verdict) { verdict.sites[0].op = std::string(70'000, 'a'); }, "release 0 has too long a text");
+  expectSaid([](Verdict &verdict) { verdict.coins[2].type.dims.assign(17, 1); }, "coin 2 has kind 1 and rank 17");
   expectSaid([](Verdict &verdict) { verdict.charges.pop_back(); }, "release 1 is not paid by each of its tables");
   expectSaid([](Verdict &verdict) { verdict.charges[0].step = {}; }, "release 1 is not paid by each of its tables");
   expectSaid([](Verdict &verdict) { verdict.sites[0].tables.clear(); }, unpaid);
