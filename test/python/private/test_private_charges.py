@@ -75,6 +75,27 @@ def test_releases_of_one_batch_are_one_charge(owner):
     assert together * (1 - 1e-6) <= spent(owner) <= 1.25 * together
 
 
+def test_a_cheap_release_beside_a_step(owner):
+    """Costs are rounded up, so at some orders the release adds nothing to the cost of the step: it is paid all the same."""
+    table = register(owner, zeros(1_000_000))
+    model = nn.Linear(2, 1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    sojourn.to_owner(model, owner, optimizer)
+
+    @sojourn.step
+    def train(x):
+        optimizer.zero_grad()
+        loss = model(x).square().mean()
+        loss.backward()
+        optimizer.step()
+        return sojourn.publish(loss.detach(), epsilon=0.01, delta=1e-6, bound=3.0)
+
+    with sojourn.privacy(table, noise_multiplier=4, delta=DELTA):
+        for x in itertools.islice(table.batches(["a", "b"], size=256), 2):
+            assert math.isfinite(float(train(x).value))
+    assert spent(owner) > 0
+
+
 def test_overflow_of_draws_is_charged(owner):
     """More rows than slots are drawn with a chance below 2^-60, which delta pays for: one as small does not."""
     rows, size = 20000, 58
