@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // How a session begins: versions, the handshake of a client with an identity, the welcome.
 #include "dialect/Version.h"
-#include "runtime/Version.h"
 #include "owner/OwnerState.h"
 #include "owner/Reply.h"
 #include "owner/Text.h"
 #include "runtime/Limits.h"
+#include "runtime/Version.h"
 #include "runtime/wire/Protocol.h"
 
 namespace sojourn::owner {

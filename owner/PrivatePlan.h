@@ -38,7 +38,7 @@ struct PrivatePlan {
 /// The report on these releases.
 std::string describeSites(llvm::ArrayRef<SiteInfo> sites, const PrivateTerms &terms);
 
-/// What was made of one program for private tables, by terms, and the terms for which it was refused; guards itself.
+/// Proofs of one program, by terms: the plans, and the refusals. Guards itself.
 /// Bounded by number, and by bytes over all programs, of all accounts and of each (Shares.h): beyond that a plan is
 /// made anew for each step.
 class PrivatePlans {

@@ -20,8 +20,8 @@
 
 namespace sojourn::owner {
 
-/// What a step works with. `mutex` guards store, sessions, plans and log; accounts, budgets, queue, worker
-/// and pool lock themselves.
+/// The services of an owner that a step uses. `mutex` guards store, sessions, plans and log; accounts, budgets, queue,
+/// worker and pool lock themselves.
 struct StepContext {
   std::mutex &mutex;
   Store &store;

@@ -40,7 +40,7 @@ struct LibraryCalls {
   int64_t count = 1; ///< into which its work is cut, evenly
 };
 
-/// A program that an engine prepared for repeated runs. Immutable: what a run changes belongs to the run.
+/// A program that an engine prepared for repeated runs. Immutable: a run changes only its own memory.
 class Code {
 public:
   explicit Code(const Engine &engine) : engine_(&engine) {}

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a run is bound to: tensors in host memory and rows of tables. Knows neither MLIR nor torch.
+// Arguments and results of a run: tensors in host memory, and rows of tables. Knows neither MLIR nor torch.
 #ifndef SOJOURN_RUNTIME_HOSTTENSOR_H
 #define SOJOURN_RUNTIME_HOSTTENSOR_H
 #include "runtime/Buffer.h"

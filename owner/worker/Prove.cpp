@@ -56,7 +56,7 @@ RowInputs inputsOf(mlir::func::FuncOp step, const PrivateTerms &terms) {
   return inputs;
 }
 
-/// What the sites of one draw cost each of its tables.
+/// Adds the cost of the sites of one draw to each of its tables.
 llvm::Error addCharges(const PrivacyPlan &from, const DrawUse &draw, const PrivateTerms &terms,
                        runtime::Verdict &verdict) {
   if (draw.sites.empty()) {

@@ -57,7 +57,7 @@ llvm::Error checkLibraryCalls(mlir::ModuleOp core, const runtime::Code &code, co
 
 llvm::Expected<DescribedProgram> Worker::describe(llvm::StringRef program, llvm::StringRef debug,
                                                   const PriceLimits &limits) const {
-  // A context of its own: what a program brings into it goes when the code is made.
+  // A separate context: all that a program brings into it goes when the code is made.
   mlir::MLIRContext context(mlir::MLIRContext::Threading::DISABLED);
   auto module = runtime::decodeProgram(context, program, debug);
   if (!module) {

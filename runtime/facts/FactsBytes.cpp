@@ -95,7 +95,7 @@ private:
   const wire::Facts &from;
   Texts texts;
   ProgramFacts facts;
-  /// What a program of the decoder has at most: tables, their columns, their parts with the splits of these.
+  /// Limits of the decoder: tables, their columns, their parts with the splits of these.
   size_t tablesLeft = limits::kTables, columnsLeft = limits::kColumns, splitsLeft = limits::kIntegers;
 };
 

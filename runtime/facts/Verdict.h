@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the proof of a program on private tables found, for one set of terms: plain data, which needs neither MLIR nor
-// torch, and its bytes.
+// The findings of the proof of a program on private tables, for one set of terms: plain data, which needs neither MLIR
+// nor torch, and its bytes.
 #ifndef SOJOURN_RUNTIME_FACTS_VERDICT_H
 #define SOJOURN_RUNTIME_FACTS_VERDICT_H
 #include "runtime/Tensor.h"
@@ -36,7 +36,7 @@ struct CoinInfo {
   bool operator==(const CoinInfo &) const = default;
 };
 
-/// What the step costs the people of one table: as a part of its run, and beside it.
+/// The cost of the step for the people of one table: as a part of its run, and beside it.
 struct TableCharge {
   uint64_t argument = 0;
   privacy::Charge step, beside;
@@ -45,7 +45,7 @@ struct TableCharge {
   bool operator==(const TableCharge &) const = default;
 };
 
-/// What becomes of a result of the step.
+/// Whether a result of the step may leave, and the private tables in it.
 struct ResultVerdict {
   bool isReleased = false; ///< whether it may leave
   bool isTainted = true;   ///< whether rows or draws reach it without noise
