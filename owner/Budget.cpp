@@ -3,7 +3,6 @@
 #include "owner/Budget.h"
 
 #include "owner/RequestError.h"
-#include "runtime/Library.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
@@ -18,7 +17,7 @@ namespace sojourn::owner {
 
 using llvm::Twine;
 
-ThreadBudget::ThreadBudget(unsigned total) : total(total ? total : std::max(1u, runtime::libraryThreads())) {}
+ThreadBudget::ThreadBudget(unsigned total) : total(std::max(1u, total)) {}
 
 unsigned ThreadBudget::enter() {
   std::lock_guard lock(mutex);

@@ -25,7 +25,7 @@ size_t machineBytes();
 /// least one) to a run that begins beside others. Nobody waits, and a run keeps what it got.
 class ThreadBudget {
 public:
-  /// `total` 0: as many as the machine has for kernels.
+  /// `total`: at least 1 counts.
   explicit ThreadBudget(unsigned total);
   /// The most that one run gets.
   unsigned most() const { return total; }

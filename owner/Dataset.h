@@ -5,7 +5,7 @@
 
 #include "owner/Label.h"
 #include "owner/Subject.h"
-#include "runtime/HostTensor.h"
+#include "runtime/Tensor.h"
 #include "runtime/terms/Defaults.h"
 #include "runtime/wire/Meaning.h"
 
@@ -37,8 +37,8 @@ struct Column {
   MeaningPtr meaning = nullptr; ///< what the numbers stand for
 };
 
-/// A loaded table; immutable, so that any number of steps may read it.
-class Dataset final : public runtime::RowSource {
+/// A loaded table; immutable, so that any number of steps may read it. Its rows are read by worker/TableRows.h.
+class Dataset {
 public:
   Dataset(std::string name, std::string version, int64_t rows, std::vector<Column> columns,
           std::shared_ptr<void> storage);
@@ -50,11 +50,7 @@ public:
   const std::vector<Column> &columns() const { return tableColumns; }
   const Column *column(const std::string &columnName) const;
 
-  int64_t rows() const override { return rowCount; }
-  /// Plain columns: out is [indices, names]. One shaped column: out is [indices, dims...]; it has to
-  /// be asked for alone.
-  void readRows(llvm::ArrayRef<std::string> columnNames, llvm::ArrayRef<int64_t> indices, runtime::Element element,
-                void *out) const override;
+  int64_t rows() const { return rowCount; }
 
 private:
   std::string tableName, tableVersion;

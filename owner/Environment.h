@@ -3,7 +3,7 @@
 #ifndef SOJOURN_OWNER_ENVIRONMENT_H
 #define SOJOURN_OWNER_ENVIRONMENT_H
 
-#include "runtime/Engine.h"
+#include "owner/worker/Port.h"
 
 #include <concepts>
 #include <cstddef>
@@ -41,10 +41,10 @@ struct Environment {
   /// Told of each phase of each step, on the thread that enters it; a test can hold a step here.
   /// May be empty.
   std::function<void(Phase)> entering;
-  /// Runs the steps.
-  const runtime::Engine *engine = &runtime::cpuEngine();
+  /// Makes the worker that decodes, proves and runs (owner/worker/Service.h). An owner without one answers nothing.
+  WorkerFactory worker;
 
-  /// The machine's own clock and libsodium's random generator.
+  /// The machine's own clock and libsodium's random generator; no worker.
   static Environment system(std::string storeDirectory);
 };
 

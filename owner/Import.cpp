@@ -18,6 +18,7 @@
 #include "llvm/ADT/StringExtras.h"
 
 #include <arrow/api.h>
+#include <arrow/util/float16.h>
 #include <cmath>
 #include <filesystem>
 #include <limits>
@@ -162,11 +163,9 @@ llvm::Error addChunk(ColumnTarget &target, const std::shared_ptr<arrow::Array> &
   case arrow::Type::DOUBLE: return addArray<double, arrow::DoubleArray>(target, elements);
   case arrow::Type::HALF_FLOAT: {
     auto &typed = static_cast<const arrow::HalfFloatArray &>(array);
-    std::vector<float> wide(static_cast<size_t>(array.length()));
-    runtime::convertElements(Element::f16, typed.raw_values(), Element::f32, wide.data(), array.length());
     return addValues<float>(
         target, false, array.length(), [&](int64_t index) { return typed.IsValid(index) && elements.covers(index); },
-        [&](int64_t index) { return wide[static_cast<size_t>(index)]; });
+        [&](int64_t index) { return arrow::util::Float16::FromBits(typed.Value(index)).ToFloat(); });
   }
   default: // a column without any value
     return addValues<double>(

@@ -26,7 +26,7 @@ llvm::Error OwnerState::open() {
   if (!key) {
     return key.takeError();
   }
-  auto opened = Store::open(environment, key->publicKey());
+  auto opened = Store::open(environment, key->publicKey(), worker);
   if (!opened) {
     return opened.takeError();
   }
@@ -65,7 +65,7 @@ llvm::Expected<std::vector<ProgramRecord>> OwnerState::programs(bool withText, c
 
 llvm::Expected<sojourn::wire::Message> OwnerState::step(const wire::Step &request, std::string_view bytes) {
   auto reply = runStep({mutex, *store, sessions, plans, worker, *log, *accounts, threads, memory, queue, running,
-                        arenas, environment, limits, unreadable, profile},
+                        environment, limits, unreadable},
                        request, bytes);
   if (!reply) {
     return reply.takeError();
@@ -95,7 +95,7 @@ llvm::Expected<sojourn::wire::Message> OwnerState::upload(const wire::Upload &pa
   if (!*place) {
     return receivedReply(0);
   }
-  auto received = receive(**place, part);
+  auto received = sessions.receive(**place, part);
   if (!received) {
     return received.takeError();
   }
@@ -111,13 +111,12 @@ llvm::Expected<sojourn::wire::Message> OwnerState::release(const wire::Release &
   if (llvm::Error error = Sessions::checkRelease(**session->get(), handles)) {
     return error;
   }
-  std::vector<Handle> gone; // freed without the mutex
-  gone.reserve(handles.size());
-  constexpr size_t kAtOnce = 1'024; // others wait meanwhile
+  (**session)->dropped.reserve(handles.size()); // freed without the mutex
+  constexpr size_t kAtOnce = 1'024;             // others wait meanwhile
   for (size_t at = 0; at < handles.size();) {
     std::lock_guard lock(mutex);
     for (const size_t end = std::min(at + kAtOnce, handles.size()); at < end; ++at) {
-      gone.push_back(sessions.takeHandle(**session->get(), handles[at]));
+      sessions.dropHandle(**session->get(), handles[at]);
     }
   }
   return doneReply({});
@@ -456,8 +455,6 @@ llvm::Expected<size_t> Owner::archivePrograms(const std::string &path) {
 
 uint64_t Owner::requests() const { return state->requests; }
 uint64_t Owner::stepsHandled() const { return state->steps; }
-
-void Owner::setProfile(runtime::Profile *profile) { state->profile = profile; }
 
 size_t Owner::liveSessions() const {
   std::lock_guard lock(state->mutex);

@@ -139,10 +139,6 @@ public:
   llvm::Expected<size_t> archivePrograms(const std::string &path);
   llvm::Expected<LoggedBefore> loggedBefore();
 
-  /// Steps from now on add the times of their instructions to the profile, which outlives the owner;
-  /// null for none.
-  void setProfile(runtime::Profile *profile);
-
   Figures figures() const;
   /// Requests answered and steps committed since this object was made.
   uint64_t requests() const;

@@ -13,6 +13,7 @@
 #include "owner/Peer.h"
 #include "owner/Refusals.h"
 #include "owner/StepContext.h"
+#include "owner/WorkerStub.h"
 #include "runtime/OwnProcess.h"
 #include "runtime/wire/Message.h"
 
@@ -28,10 +29,13 @@ namespace sojourn::owner {
 class OwnerState {
 public:
   OwnerState(Environment given, Limits limits)
-      : environment(std::move(given)), limits(limits), sessions(this->environment, this->limits),
-        plans(limits.cachedPlans, limits.cachedPlanBytes), worker(*environment.engine), threads(limits.threads),
+      : environment(std::move(given)), limits(limits), worker(environment.worker ? environment.worker() : nullptr),
+        sessions(this->environment, this->limits, worker), plans(limits.cachedPlans, limits.cachedPlanBytes),
+        threads(limits.threads ? limits.threads : worker.threads()),
         memory(limits.runningArenaBytes, limits.arenaWaitMs), queue(threads.most()), running(limits.stepMs) {
-    if (llvm::Error error = open()) {
+    if (!environment.worker) {
+      problem = "this owner has no worker that could run steps; give its Environment one (owner/worker/Service.h)";
+    } else if (llvm::Error error = open()) {
       problem = llvm::toString(std::move(error));
     }
   }
@@ -102,6 +106,7 @@ public:
   const Environment environment;
   const Limits limits;
   std::string problem; ///< set by the constructor only
+  WorkerStub worker;   ///< outlives all that names values or codes of it
   mutable std::mutex mutex;
   std::unique_ptr<Store> store;
   std::unique_ptr<ProgramLog> log;
@@ -110,7 +115,6 @@ public:
   std::optional<Certificate> ownCertificate; ///< of an owner without a folder, once it was asked for
   Sessions sessions;
   PlanCache plans;
-  const Worker worker;
   AccountLines refusals{kRefusalLines, kRefusalMs, "requests refused", "to"};
   AccountLines opened{kSessionLines, kSessionLineMs, "sessions opened", "for"};
   /// Lists of datasets as replies, by the tables that they show; of the list in the catalogue that was read last.
@@ -125,11 +129,9 @@ public:
   MemoryBudget memory;
   StepQueue queue;
   RunningSteps running;
-  runtime::ArenaPool arenas;
   std::atomic<uint64_t> requests = 0, steps = 0;
   std::array<std::atomic<uint64_t>, Figures::kCodes> refusedCodes{};
   const std::chrono::steady_clock::time_point started = std::chrono::steady_clock::now();
-  std::atomic<runtime::Profile *> profile = nullptr;
 };
 
 } // namespace sojourn::owner

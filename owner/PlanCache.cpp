@@ -2,54 +2,35 @@
 // Plans, and the cache of them (see PlanCache.h).
 #include "owner/PlanCache.h"
 
-#include "owner/Text.h"
-
 namespace sojourn::owner {
 
-/// No fault of the client's program.
-static llvm::Error brokenWorker(llvm::Error error) {
-  return requestError(wire::ErrorCode_Internal,
-                      llvm::toString(std::move(error)) + ". This is a defect of the owner, please report it");
-}
-
-llvm::Expected<std::shared_ptr<const Plan>> makePlan(llvm::StringRef program, llvm::StringRef debug,
-                                                     const PriceLimits &limits, const Worker &worker) {
-  auto described = worker.describe(program, debug, limits);
+llvm::Expected<std::shared_ptr<const Plan>> makePlan(WorkerStub &worker, llvm::StringRef program, llvm::StringRef debug,
+                                                     const PriceLimits &limits, const runtime::StopFlag *stop) {
+  auto described = worker.describe(program, debug, limits, stop);
   if (!described) {
     return described.takeError();
   }
-  auto facts = runtime::readFacts(described->facts);
-  if (!facts) {
-    return brokenWorker(facts.takeError());
-  }
   auto plan = std::make_shared<Plan>();
-  plan->facts = std::move(*facts);
-  plan->text = printable(described->text, kProgramTextBytes);
+  plan->facts = std::move(described->facts);
+  plan->text = std::move(described->text);
   plan->textDigest = runtime::hashProgram(plan->text);
   plan->code = std::move(described->code);
-  plan->codeBytes = described->codeBytes;
   return plan;
 }
 
-llvm::Expected<std::shared_ptr<const PrivatePlan>> makePrivatePlan(const Plan &plan, const PrivateTerms &terms,
-                                                                   const PriceLimits &limits, const Worker &worker) {
-  auto proved = worker.prove(*plan.code, terms, limits);
+llvm::Expected<std::shared_ptr<const PrivatePlan>> makePrivatePlan(WorkerStub &worker, const Plan &plan,
+                                                                   const runtime::PrivateTerms &terms,
+                                                                   const PriceLimits &limits, bool &isLasting,
+                                                                   const runtime::StopFlag *stop) {
+  auto proved = worker.prove(plan.code, plan.facts, terms, limits, isLasting, stop);
   if (!proved) {
     return proved.takeError();
   }
-  auto verdict = runtime::readVerdict(proved->verdict, plan.facts);
-  if (!verdict) {
-    return brokenWorker(verdict.takeError());
-  }
-  if (proved->errors.size() != plan.facts.results.size()) {
-    return brokenWorker(llvm::createStringError("the worker gave standard errors of other results"));
-  }
   auto made = std::make_shared<PrivatePlan>();
-  made->verdict = std::move(*verdict);
+  made->verdict = std::move(proved->verdict);
   made->report = describeSites(made->verdict.sites, terms);
   made->errors = std::move(proved->errors);
   made->code = std::move(proved->code);
-  made->codeBytes = proved->codeBytes;
   return made;
 }
 

@@ -7,7 +7,7 @@
 #include "owner/Peer.h"
 #include "owner/PrivatePlan.h"
 #include "owner/Shares.h"
-#include "owner/worker/Worker.h"
+#include "owner/WorkerStub.h"
 #include "runtime/Hash.h"
 #include "runtime/facts/ProgramFacts.h"
 
@@ -34,25 +34,25 @@ struct Plan {
   runtime::ProgramFacts facts;
   std::string text; ///< core form with the scientist's locations, for the log
   runtime::ProgramHash textDigest{};
-  std::shared_ptr<const ProgramCode> code;
-  size_t codeBytes = 0;
+  std::shared_ptr<const CodeRef> code;
   /// Grows while the plan is used.
   std::unique_ptr<PrivatePlans> privatePlans = std::make_unique<PrivatePlans>();
 
   /// Memory in the cache.
-  size_t bytes() const { return sizeof(Plan) + text.size() + facts.bytes() + codeBytes; }
+  size_t bytes() const { return sizeof(Plan) + text.size() + facts.bytes() + (code ? code->size() : 0); }
 };
 
-/// A plan of what the worker describes; its errors are for the client. Internal: facts that break a rule.
-llvm::Expected<std::shared_ptr<const Plan>> makePlan(llvm::StringRef program, llvm::StringRef debug,
+/// A plan of what the worker describes; its errors are for the client.
+llvm::Expected<std::shared_ptr<const Plan>> makePlan(WorkerStub &worker, llvm::StringRef program, llvm::StringRef debug,
                                                      const PriceLimits &limits = {},
-                                                     const Worker &worker = cpuWorker());
+                                                     const runtime::StopFlag *stop = nullptr);
 
-/// A plan of what the worker proves; its errors, with op, line and reasons, are for the client. Internal: a verdict
-/// that breaks a rule.
-llvm::Expected<std::shared_ptr<const PrivatePlan>> makePrivatePlan(const Plan &plan, const PrivateTerms &terms,
-                                                                   const PriceLimits &limits = {},
-                                                                   const Worker &worker = cpuWorker());
+/// A plan of what the worker proves; its errors, with op, line and reasons, are for the client. `isLasting` is set
+/// where the same terms fail again.
+llvm::Expected<std::shared_ptr<const PrivatePlan>> makePrivatePlan(WorkerStub &worker, const Plan &plan,
+                                                                   const runtime::PrivateTerms &terms,
+                                                                   const PriceLimits &limits, bool &isLasting,
+                                                                   const runtime::StopFlag *stop = nullptr);
 
 /// Bounded by number and by bytes, of all accounts and of each (Shares.h); the last used plan always stays. Under the
 /// owner's mutex.

@@ -4,7 +4,7 @@
 #define SOJOURN_OWNER_PRIVATEPLAN_H
 
 #include "owner/RequestError.h"
-#include "owner/worker/Worker.h"
+#include "owner/WorkerStub.h"
 #include "runtime/Hash.h"
 
 #include "llvm/Support/Error.h"
@@ -20,6 +20,7 @@
 namespace sojourn::owner {
 
 using runtime::CoinInfo;
+using runtime::PrivateTerms;
 using runtime::SiteInfo;
 using runtime::TableCharge;
 
@@ -28,11 +29,10 @@ struct PrivatePlan {
   runtime::Verdict verdict;
   /// For the data owner: where rows meet, sensitivity and noise, a line or two for each site.
   std::string report;
-  std::vector<std::optional<double>> errors; ///< of ProvedProgram
-  std::shared_ptr<const PrivateCode> code;
-  size_t codeBytes = 0;
+  std::vector<std::optional<double>> errors; ///< of ProvedCode
+  std::shared_ptr<const CodeRef> code;
   /// Memory in the cache.
-  size_t bytes() const { return sizeof(*this) + codeBytes + verdict.bytes() + report.size(); }
+  size_t bytes() const { return sizeof(*this) + (code ? code->size() : 0) + verdict.bytes() + report.size(); }
 };
 
 /// The report on these releases.

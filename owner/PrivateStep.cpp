@@ -32,9 +32,6 @@ llvm::Expected<std::optional<PrivateStep>> PrivateStep::make(const StepContext &
   if (llvm::none_of(step.sources, [](const auto &source) { return source.has_value(); })) {
     return std::nullopt;
   }
-  if (std::string reason = context.worker.lacksForPrivateTables(); !reason.empty()) {
-    return requestError(wire::ErrorCode_Refused, reason);
-  }
   step.setTerms(part, bound);
   if (llvm::Error error = step.setReleases()) {
     return error;
@@ -42,7 +39,6 @@ llvm::Expected<std::optional<PrivateStep>> PrivateStep::make(const StepContext &
   if (llvm::Error error = step.setPlan(bound)) {
     return error;
   }
-  step.setErrors(bound);
   return std::optional<PrivateStep>(std::move(step));
 }
 
@@ -81,13 +77,12 @@ llvm::Error PrivateStep::findPlan() {
   if (context->environment.entering) {
     context->environment.entering(Phase::proving);
   }
-  runtime::StopScope stopping(&session->running->flag());
-  auto made = makePrivatePlan(*plan, terms, context->limits.price, context->worker);
+  bool isLasting = false; // others may pass, as memory that is short
+  auto made =
+      makePrivatePlan(context->worker, *plan, terms, context->limits.price, isLasting, &session->running->flag());
   if (!made) {
-    // Others may pass, as memory that is short.
-    const bool isFinal = made.errorIsA<RequestError>() && !session->running->isStopped();
     RequestError error = takeRequestError(made.takeError());
-    if (isFinal) {
+    if (isLasting && !session->running->isStopped()) {
       plan->privatePlans->refuse(key, error);
     }
     return llvm::make_error<RequestError>(std::move(error));
@@ -98,41 +93,63 @@ llvm::Error PrivateStep::findPlan() {
   return llvm::Error::success();
 }
 
-/// Of small public tensors that the step reads and does not write.
-std::vector<std::optional<runtime::Extent>> PrivateStep::extentsOf(const StepBindings &bound) const {
+/// Of small public tensors that the step reads and does not write, if it `looks` at them. Refused where the worker
+/// cannot serve private tables.
+llvm::Expected<std::vector<std::optional<runtime::Extent>>> PrivateStep::extentsOf(const StepBindings &bound,
+                                                                                   bool looks) const {
   const auto &args = plan->facts.args;
   std::vector<std::optional<runtime::Extent>> extents(args.size());
+  std::vector<unsigned> asked;
   std::set<size_t> written;
   for (const runtime::ResultSpec &result : plan->facts.results) {
-    if (result.kind == StepResult::Commit) {
+    if (looks && result.kind == StepResult::Commit) {
       written.insert(result.target);
     }
   }
-  for (size_t index = 0; index < args.size(); ++index) {
+  for (unsigned index = 0; looks && index < args.size(); ++index) {
     bool isTensor = args[index].kind == StepArg::State || args[index].kind == StepArg::Upload;
-    if (!isTensor || !terms.publicArguments[index] || written.contains(index)) {
-      continue;
-    }
-    const auto &[type, buffer] = bound.bindings[index].tensor;
-    extents[index] = runtime::extentOf(type.element, {static_cast<const uint8_t *>(buffer->data()), type.bytes()});
-    if (extents[index] && plan->facts.samplesRows) {
-      extents[index] = runtime::roundedOut(*extents[index]);
+    if (isTensor && terms.publicArguments[index] && !written.contains(index) &&
+        args[index].type.bytes() <= runtime::kExtentBytes) {
+      asked.push_back(index);
     }
   }
+  auto found = context->worker.inspect(*plan->code, asked.empty() ? BoundWords() : bound.bound, asked, 1,
+                                       &session->running->flag());
+  if (!found) {
+    return found.takeError();
+  }
+  for (auto [index, extent] : llvm::zip_equal(asked, *found)) {
+    extents[index] = extent && plan->facts.samplesRows ? runtime::roundedOut(*extent) : extent;
+  }
   return extents;
+}
+
+llvm::Error PrivateStep::checkRowLists(const BoundWords &bound, unsigned threads) const {
+  if (verdict().listMemory == runtime::RunMemory{}) { // there are none
+    return llvm::Error::success();
+  }
+  return context->worker.inspect(*noised->code, bound, {}, threads, &session->running->flag()).takeError();
 }
 
 llvm::Error PrivateStep::setPlan(const StepBindings &bound) {
   // First without looking at tensors: else each new value of one would ask for a proof of its own.
   std::atomic<bool> &needsExtents = plan->privatePlans->needsExtents;
   bool looks = needsExtents;
+  auto extents = extentsOf(bound, looks);
+  if (!extents) {
+    return extents.takeError();
+  }
   if (looks) {
-    terms.extents = extentsOf(bound);
+    terms.extents = std::move(*extents);
   }
   llvm::Error failed = findPlan();
   if (failed && !looks) {
     RequestError error = takeRequestError(std::move(failed));
-    terms.extents = extentsOf(bound);
+    extents = extentsOf(bound, /*looks=*/true);
+    if (!extents) {
+      return extents.takeError();
+    }
+    terms.extents = std::move(*extents);
     bool canHelp = error.code == wire::ErrorCode_Refused &&
                    llvm::any_of(terms.extents, [](const auto &extent) { return extent.has_value(); });
     failed = canHelp ? findPlan() : llvm::make_error<RequestError>(std::move(error));
@@ -160,23 +177,13 @@ llvm::Error PrivateStep::setPlan(const StepBindings &bound) {
   return llvm::Error::success();
 }
 
-void PrivateStep::setErrors(const StepBindings &bound) {
+void PrivateStep::setErrors(llvm::ArrayRef<double> varying) {
   errors.assign(noised->errors.size(), std::numeric_limits<double>::quiet_NaN());
-  auto numbers = [&](unsigned index) -> std::optional<std::vector<double>> {
-    const runtime::HostTensor &tensor = bound.bindings[index].tensor;
-    if (!terms.publicArguments[index] || !tensor.buffer) {
-      return std::nullopt;
-    }
-    return runtime::numbersOf(tensor.type.element,
-                              {static_cast<const uint8_t *>(tensor.buffer->data()), tensor.type.bytes()});
-  };
   for (size_t result = 0; result < errors.size(); ++result) {
     if (noised->errors[result]) {
       errors[result] = *noised->errors[result];
-      continue;
-    }
-    if (auto error = context->worker.errorOf(*noised->code, result, numbers)) {
-      errors[result] = *error;
+    } else if (result < varying.size()) {
+      errors[result] = varying[result];
     }
   }
 }

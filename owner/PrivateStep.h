@@ -38,17 +38,16 @@ public:
   /// it depends on. Internal where data flow says that a result without such a label has private rows.
   llvm::Error label(std::vector<LabelPtr> &labels) const;
 
-  /// Refused where row numbers that are known now name a row twice (worker/Worker.h).
-  llvm::Error checkRowLists(llvm::ArrayRef<runtime::Binding> bindings, const runtime::RunOptions &options) const {
-    return context->worker.checkRowLists(*noised->code, bindings, options);
-  }
+  /// Refused where a private table would be read at a list of row numbers that names one twice, as far as lists are
+  /// known before the step runs.
+  llvm::Error checkRowLists(const BoundWords &bound, unsigned threads) const;
   /// Durable when it returns.
   llvm::Error pay();
-  /// With fresh coins.
-  llvm::Expected<std::vector<runtime::HostTensor>> run(llvm::ArrayRef<runtime::Binding> bindings,
-                                                       const runtime::RunOptions &options) const {
-    return context->worker.run(*noised->code, verdict().coins, bindings, charged, options);
-  }
+  const CodeRef &code() const { return *noised->code; }
+  /// The charges and the step that coins are for.
+  const std::vector<uint64_t> &coinContext() const { return charged; }
+  /// Of the results, once the step has run: those that arguments changed.
+  void setErrors(llvm::ArrayRef<double> varying);
   /// For the log of programs.
   std::string logText() const;
   bool isTicketed() const { return ticket.has_value(); }
@@ -68,8 +67,7 @@ private:
   /// "private dataset 'a', 'b'", for errors.
   std::string datasets() const;
   llvm::Error setPlan(const StepBindings &bound);
-  std::vector<std::optional<runtime::Extent>> extentsOf(const StepBindings &bound) const;
-  void setErrors(const StepBindings &bound);
+  llvm::Expected<std::vector<std::optional<runtime::Extent>>> extentsOf(const StepBindings &bound, bool looks) const;
   /// The plan for the terms as they are: a known one, or made.
   llvm::Error findPlan();
   std::vector<ledger::Item> items(bool beside) const;

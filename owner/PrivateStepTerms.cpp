@@ -49,7 +49,7 @@ llvm::Error PrivateStep::setSources(const StepBindings &bound) {
                     [&](const Source &source) { return policyOf(source) != Policy::open; });
     }
     if (args[index].kind == StepArg::Table && !terms.publicArguments[index]) {
-      const auto *dataset = static_cast<const Dataset *>(bound.bindings[index].table);
+      const Dataset *dataset = bound.tables[index];
       bool isFirst = llvm::none_of(sources, [](const auto &source) { return source.has_value(); });
       sources[index] = Source{context->store.owner(), dataset->name(), dataset->version()};
       auto own = context->store.defaults(*sources[index]);
@@ -74,8 +74,8 @@ void PrivateStep::setTerms(const StepPart &part, const StepBindings &bound) {
       continue;
     }
     terms.tables[index].isPrivate = sources[index].has_value();
-    terms.tables[index].rows = bound.bindings[index].table->rows();
-    for (const Column &column : static_cast<const Dataset *>(bound.bindings[index].table)->columns()) {
+    terms.tables[index].rows = bound.tables[index]->rows();
+    for (const Column &column : bound.tables[index]->columns()) {
       std::optional<runtime::Extent> bounds;
       if (column.bounds) {
         bounds = {column.bounds->lower, column.bounds->upper};

@@ -11,7 +11,6 @@
 
 #include "llvm/ADT/ScopeExit.h"
 
-#include <cstring>
 #include <unordered_set>
 #include <utility>
 
@@ -41,7 +40,7 @@ llvm::Expected<uint64_t> Sessions::begin(std::string client, std::string account
   if (id == 0 || sessions.count(id)) {
     return requestError(wire::ErrorCode_Internal, "the owner's source of randomness repeats itself");
   }
-  auto session = std::make_shared<Session>();
+  auto session = std::make_shared<Session>(worker);
   session->account = std::move(account);
   session->key = std::move(key);
   session->client = std::move(client);
@@ -136,15 +135,39 @@ size_t heldBytes(const runtime::TensorType &type, const LabelPtr &label) {
   return heldBytes(type.bytes()) + sizes + (sources > 1 ? sources * kSource : 0);
 }
 
-Handle Sessions::takeHandle(Session &session, uint64_t id) {
-  auto found = session.handles.find(id);
-  if (found == session.handles.end()) {
-    return {};
+Session::~Session() {
+  try {
+    dropped.reserve(dropped.size() + handles.size() + uploads.size());
+    for (const auto &[id, handle] : handles) {
+      dropped.push_back(handle.value.id);
+    }
+    for (const auto &[number, upload] : uploads) {
+      dropped.push_back(upload.value);
+    }
+    worker.drop(dropped);
+  } catch (const std::bad_alloc &) { // one after another
+    for (const auto &[id, handle] : handles) {
+      worker.drop(handle.value.id);
+    }
+    for (const auto &[number, upload] : uploads) {
+      worker.drop(upload.value);
+    }
+    worker.drop(dropped);
   }
-  Handle handle = std::move(found->second);
-  session.handles.erase(found);
-  letGo(session, handle.held);
-  return handle;
+}
+
+void Sessions::dropHandle(Session &session, uint64_t id) {
+  auto found = session.handles.find(id);
+  if (found != session.handles.end()) {
+    session.dropped.push_back(found->second.value.id);
+    letGo(session, found->second.held);
+    session.handles.erase(found);
+  }
+}
+
+void Sessions::dropValues(Session &session) noexcept {
+  session.worker.drop(session.dropped);
+  session.dropped.clear();
 }
 
 llvm::Error Sessions::checkRelease(const Session &session, llvm::ArrayRef<uint64_t> handles) {
@@ -208,7 +231,7 @@ llvm::Expected<PartialUpload *> Sessions::place(Session &session, const wire::Up
     }
     hold(session, bytes);
     llvm::scope_exit undo([&] { letGo(session, bytes); });
-    found = session.uploads.try_emplace(number, PartialUpload{runtime::BufferPool::global().allocate(size)}).first;
+    found = session.uploads.try_emplace(number, PartialUpload{worker.newId(), size}).first;
     llvm::scope_exit remove([&] { session.uploads.erase(found); });
     uploads.add(session.account, bytes);
     session.uploading += bytes;
@@ -218,25 +241,30 @@ llvm::Expected<PartialUpload *> Sessions::place(Session &session, const wire::Up
   return &found->second;
 }
 
-llvm::Expected<size_t> receive(PartialUpload &upload, const wire::Upload &part) {
+llvm::Expected<size_t> Sessions::receive(PartialUpload &upload, const wire::Upload &part) {
   size_t size = part.size(), length = part.data() ? part.data()->size() : 0;
-  if (size != upload.buffer->size() || part.offset() > size || length > size - part.offset()) {
-    return requestError(wire::ErrorCode_Malformed, "upload " + Twine(part.upload()) + " has " +
-                                                       Twine(upload.buffer->size()) + " bytes; a part of " +
-                                                       Twine(length) + " bytes at " + Twine(part.offset()) + " of " +
-                                                       Twine(size) + " lies outside of it");
+  if (size != upload.size || part.offset() > size || length > size - part.offset()) {
+    return requestError(wire::ErrorCode_Malformed, "upload " + Twine(part.upload()) + " has " + Twine(upload.size) +
+                                                       " bytes; a part of " + Twine(length) + " bytes at " +
+                                                       Twine(part.offset()) + " of " + Twine(size) +
+                                                       " lies outside of it");
   }
   if (part.offset() == upload.received && length > 0) {
-    std::memcpy(static_cast<char *>(upload.buffer->data()) + upload.received, part.data()->data(), length);
+    auto stands = worker.put(upload.value, size, upload.received, runtime::Buffer::borrow(part.data()->data(), length));
+    if (!stands) {
+      return stands.takeError();
+    }
     sojourn::wire::countCopied(length);
-    upload.received += length;
+    upload.received = stands->bytes;
+    upload.isBits = stands->isBits;
   }
   return upload.received;
 }
 
 void Sessions::dropUpload(Session &session, uint64_t upload) {
   if (auto found = session.uploads.find(upload); found != session.uploads.end()) {
-    const size_t bytes = heldBytes(found->second.buffer->size());
+    const size_t bytes = heldBytes(found->second.size);
+    session.dropped.push_back(found->second.value);
     letGo(session, bytes);
     uploads.remove(session.account, bytes);
     session.uploading -= bytes;
@@ -354,6 +382,9 @@ llvm::Expected<std::unique_ptr<SessionTurn>> SessionTurn::take(std::mutex &mutex
 }
 
 SessionTurn::~SessionTurn() {
+  if (turn.owns_lock()) {
+    Sessions::dropValues(*session);
+  }
   if (turn.owns_lock()) {
     turn.unlock();
   }

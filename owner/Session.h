@@ -11,7 +11,7 @@
 #include "owner/PlanCache.h"
 #include "owner/RememberedReplies.h"
 #include "owner/RequestError.h"
-#include "runtime/HostTensor.h"
+#include "owner/WorkerStub.h"
 #include "runtime/wire/Message.h"
 #include "runtime/wire/Messages_generated.h"
 
@@ -24,6 +24,7 @@
 #include <optional>
 #include <string>
 #include <unordered_map>
+#include <vector>
 
 namespace sojourn::owner {
 
@@ -32,7 +33,7 @@ class RunningStep;
 
 /// A value kept at the owner and what is known of where it comes from.
 struct Handle {
-  runtime::HostTensor tensor;
+  Value value;
   LabelPtr label;
   size_t held = 0; ///< bytes that count for its account
 };
@@ -42,13 +43,21 @@ size_t heldBytes(const runtime::TensorType &type, const LabelPtr &label);
 
 /// An upload that arrives in parts, ahead of the step that binds it.
 struct PartialUpload {
-  std::shared_ptr<runtime::Buffer> buffer;
-  size_t received = 0; ///< from the start
+  uint64_t value = 0;            ///< of the worker
+  size_t size = 0, received = 0; ///< in bytes; those that stand, from the start
+  bool isBits = true;            ///< whether each of these is 0 or 1
 };
 
 /// Written by who has the turn and the owner's mutex, so either is enough for reading; but for
 /// `last.reply`, which goes under the mutex alone when others need its room.
 struct Session {
+  explicit Session(WorkerStub &worker) : worker(worker) {}
+  /// What it holds at the worker goes with it.
+  ~Session();
+  Session(const Session &) = delete;
+  Session &operator=(const Session &) = delete;
+
+  WorkerStub &worker;
   std::string client;
   int64_t lastUsedMs = 0;
   uint64_t connection = 0;                             ///< of the last request
@@ -62,6 +71,8 @@ struct Session {
   std::map<std::pair<uint64_t, std::string>, std::shared_ptr<RunAccount>> runs;
   LastStep last;
   size_t held = 0, uploading = 0; ///< bytes that count for its account: of everything, of uploads
+  /// Values that it no longer has, until the worker drops them (`dropValues`).
+  std::vector<uint64_t> dropped;
 
   /// Of the message that runs: steps that have committed, and whether no further one begins. Read and set by requests
   /// that wait for no turn.
@@ -79,9 +90,10 @@ struct Session {
 /// Sessions by id. Ids are random: who does not know one cannot use it. All under the owner's mutex.
 class Sessions {
 public:
-  Sessions(const Environment &environment, const Limits &limits)
+  Sessions(const Environment &environment, const Limits &limits, WorkerStub &worker)
       : holdings(limits.handleBytes), requests(limits.requests), uploads(holdings.most()),
-        replies(limits.rememberedReplyBytes, limits.rememberedBytes), environment(environment), limits(limits) {}
+        replies(limits.rememberedReplyBytes, limits.rememberedBytes), environment(environment), limits(limits),
+        worker(worker) {}
 
   /// `connection`: over which the request came; 0 where there is none, as within a process.
   llvm::Expected<uint64_t> begin(std::string client, std::string account, uint64_t connection = 0,
@@ -103,7 +115,10 @@ public:
   void end(uint64_t id);
   /// Whether all of the handles are there, each named once. In the session's turn; needs no mutex.
   static llvm::Error checkRelease(const Session &session, llvm::ArrayRef<uint64_t> handles);
-  Handle takeHandle(Session &session, uint64_t id);
+  /// Notes its value in `dropped`, which has room for it.
+  void dropHandle(Session &session, uint64_t id);
+  /// In the session's turn, and not under the mutex: freeing values takes long.
+  static void dropValues(Session &session) noexcept;
   /// Notes that the session may refer to a program by its hash. One with too many learns by NeedProgram which to send
   /// again.
   void know(Session &session, const runtime::ProgramHash &hash, const PlanKey &key);
@@ -122,6 +137,8 @@ public:
   }
   /// Makes room for an upload of which a part arrives; returns it, or null if the part drops it.
   llvm::Expected<PartialUpload *> place(Session &session, const sojourn_wire::Upload &part);
+  /// Takes in a part of an upload, in the session's turn; returns how many bytes of it stand. Not under the mutex.
+  llvm::Expected<size_t> receive(PartialUpload &upload, const sojourn_wire::Upload &part);
   /// Drops an upload, if there is one of this number.
   void dropUpload(Session &session, uint64_t upload);
 
@@ -163,12 +180,10 @@ private:
 
   const Environment &environment;
   const Limits &limits;
+  WorkerStub &worker;
   Map sessions;
   std::vector<std::shared_ptr<Session>> dropped; ///< until `tidy`
 };
-
-/// Takes in a part of an upload, in the session's turn; returns how many bytes of it stand.
-llvm::Expected<size_t> receive(PartialUpload &upload, const sojourn_wire::Upload &part);
 
 /// A request's turn in its session: until it ends, no other request of the session changes it, and
 /// its lease does not run out.

@@ -173,8 +173,7 @@ llvm::Error Step::makePlan() {
     if (context.environment.entering) {
       context.environment.entering(Phase::planning);
     }
-    runtime::StopScope stopping(&running.flag());
-    auto made = owner::makePlan(program, debug, context.limits.price, context.worker);
+    auto made = owner::makePlan(context.worker, program, debug, context.limits.price, &running.flag());
     if (!made) {
       return made.takeError();
     }

@@ -10,13 +10,11 @@
 #include "runtime/wire/Step.h"
 
 #include <algorithm>
-#include <cstring>
 
 namespace sojourn::owner {
 
 using llvm::Twine;
 using runtime::Element;
-using runtime::HostTensor;
 using runtime::TensorType;
 
 StepPart StepPart::first(const wire::Step &request) {
@@ -59,8 +57,9 @@ llvm::Error StepBindings::checkCounts() const {
 
 llvm::Error StepBindings::bindOwn() {
   const auto &args = plan.facts.args;
-  bindings.resize(args.size());
+  bound.words.resize(args.size());
   states.resize(args.size());
+  tables.resize(args.size());
   labels.assign(args.size(), Label::client());
   size_t next[6] = {};
   for (size_t index = 0; index < args.size(); ++index) {
@@ -108,7 +107,7 @@ llvm::Error unreadableTable(const StepContext &context, const std::string &accou
 }
 
 llvm::Error StepBindings::checkFiles() const {
-  for (const auto &table : tables) {
+  for (const auto &table : loaded) {
     for (const Column &column : table->dataset->columns()) {
       if (isDamaged(column.data)) {
         return requestError(
@@ -130,13 +129,13 @@ llvm::Error StepBindings::bindState(size_t index, size_t position) {
                         "state " + Twine(position) + ": this session has no handle " + Twine(id));
   }
   const TensorType &expected = plan.facts.args[index].type;
-  if (!(found->second.tensor.type == expected)) {
+  if (!(found->second.value.type == expected)) {
     return requestError(wire::ErrorCode_Malformed, "state " + Twine(position) + ": handle " + Twine(id) + " is " +
-                                                       typeText(found->second.tensor.type) + ", the program expects " +
+                                                       typeText(found->second.value.type) + ", the program expects " +
                                                        typeText(expected));
   }
   states[index] = &found->second;
-  bindings[index].tensor = found->second.tensor;
+  bound.words[index] = found->second.value.id;
   labels[index] = found->second.label;
   return llvm::Error::success();
 }
@@ -145,21 +144,22 @@ llvm::Error StepBindings::bindUpload(size_t index, size_t position) {
   auto *tensor = part.uploads->Get(static_cast<flatbuffers::uoffset_t>(position));
   const TensorType &expected = plan.facts.args[index].type;
   llvm::StringRef data = bytesOf(tensor->data());
-  std::shared_ptr<runtime::Buffer> buffer;
+  size_t size = data.size();
+  const PartialUpload *ahead = nullptr;
   if (uint64_t number = tensor->sent_ahead()) {
     auto found = session.uploads.find(number);
-    if (found == session.uploads.end() || found->second.received != found->second.buffer->size() ||
-        !bound.insert(number).second) {
+    if (found == session.uploads.end() || found->second.received != found->second.size ||
+        !taken.insert(number).second) {
       return requestError(wire::ErrorCode_Handle,
                           "upload " + Twine(position) + ": number " + Twine(number) +
                               " is incomplete, or is bound twice; send its missing parts first");
     }
-    buffer = found->second.buffer;
-    data = llvm::StringRef(static_cast<const char *>(buffer->data()), buffer->size());
+    ahead = &found->second;
+    size = ahead->size;
     sentAhead.push_back(number);
   }
   bool fits = tensor->element() == static_cast<uint8_t>(expected.element) &&
-              length(tensor->dims()) == expected.dims.size() && data.size() == expected.bytes();
+              length(tensor->dims()) == expected.dims.size() && size == expected.bytes();
   for (size_t dim = 0; fits && dim < expected.dims.size(); ++dim) {
     fits = tensor->dims()->Get(static_cast<flatbuffers::uoffset_t>(dim)) == expected.dims[dim];
   }
@@ -170,16 +170,22 @@ llvm::Error StepBindings::bindUpload(size_t index, size_t position) {
     }
     return requestError(wire::ErrorCode_Malformed, "upload " + Twine(position) + " is " + typeText(found) +
                                                        " (element " + Twine(unsigned(tensor->element())) + ") in " +
-                                                       Twine(data.size()) + " bytes, the program expects " +
+                                                       Twine(size) + " bytes, the program expects " +
                                                        typeText(expected) + " in " + Twine(expected.bytes()) +
                                                        " bytes");
   }
-  if (expected.element == Element::i1 && !llvm::all_of(data, [](char byte) { return byte == 0 || byte == 1; })) {
+  const bool isBits = ahead ? ahead->isBits : llvm::all_of(data, [](char byte) { return byte == 0 || byte == 1; });
+  if (expected.element == Element::i1 && !isBits) {
     return requestError(wire::ErrorCode_Malformed, "upload " + Twine(position) + " has booleans other than 0 and 1");
   }
-  if (!buffer && reinterpret_cast<uintptr_t>(data.data()) % sojourn::wire::kUploadAlignment == 0) {
+  if (ahead) {
+    bound.words[index] = ahead->value;
+    return llvm::Error::success();
+  }
+  std::shared_ptr<runtime::Buffer> buffer;
+  if (reinterpret_cast<uintptr_t>(data.data()) % sojourn::wire::kUploadAlignment == 0) {
     buffer = runtime::Buffer::borrow(data.data(), data.size()); // the message outlives the step
-  } else if (!buffer) {
+  } else {
     // Uploads of a message may share their bytes: copies of them do not.
     copied += data.size();
     if (copied > messageBytes) {
@@ -187,11 +193,12 @@ llvm::Error StepBindings::bindUpload(size_t index, size_t position) {
                           "the uploads of the step have more bytes than its message, and are not aligned to " +
                               Twine(sojourn::wire::kUploadAlignment) + "; align them");
     }
-    buffer = runtime::BufferPool::global().allocate(data.size());
-    std::copy(data.begin(), data.end(), static_cast<char *>(buffer->data()));
+    buffer = runtime::copyOf(data.data(), data.size());
     sojourn::wire::countCopied(data.size());
   }
-  bindings[index].tensor = HostTensor{expected, std::move(buffer)};
+  bound.words[index] = session.worker.newId();
+  bound.uploads.push_back(bound.words[index]);
+  bound.memory.push_back(std::move(buffer));
   return llvm::Error::success();
 }
 
@@ -200,9 +207,7 @@ llvm::Error StepBindings::bindWord(size_t index, uint64_t bits) {
     return requestError(wire::ErrorCode_Malformed, "argument " + Twine(index) + " is a boolean slot, its bits are " +
                                                        Twine(bits) + ", expected 0 or 1");
   }
-  auto buffer = runtime::BufferPool::global().allocate(sizeof(bits));
-  std::memcpy(buffer->data(), &bits, sizeof(bits));
-  bindings[index].tensor = HostTensor{plan.facts.args[index].type, std::move(buffer)};
+  bound.words[index] = bits;
   return llvm::Error::success();
 }
 
@@ -255,9 +260,10 @@ llvm::Error StepBindings::bindTable(Store &store, size_t index, size_t position)
                               ", the program expects type " + entry(wanted.element, wanted.dims));
     }
   }
-  bindings[index].table = &dataset;
+  bound.words[index] = (*found)->id;
+  tables[index] = &dataset;
   labels[index] = (*found)->label;
-  tables.push_back(std::move(*found));
+  loaded.push_back(std::move(*found));
   return llvm::Error::success();
 }
 

@@ -52,10 +52,11 @@ public:
   /// Whether the files of all bound tables could be read so far.
   llvm::Error checkFiles() const;
 
-  std::vector<runtime::Binding> bindings; ///< what the program runs on
-  std::vector<Handle *> states;           ///< per argument, null for the others
-  std::vector<LabelPtr> labels;           ///< per argument
-  std::vector<uint64_t> sentAhead;        ///< numbers of the uploads that the step consumes
+  BoundWords bound;                    ///< for the worker
+  std::vector<Handle *> states;        ///< per argument, null for the others
+  std::vector<const Dataset *> tables; ///< per argument, null for the others
+  std::vector<LabelPtr> labels;        ///< per argument
+  std::vector<uint64_t> sentAhead;     ///< numbers of the uploads that the step consumes
 
 private:
   llvm::Error bindState(size_t index, size_t position);
@@ -68,8 +69,8 @@ private:
   Session &session;
   const size_t messageBytes;
   size_t copied = 0;                                        ///< bytes of uploads
-  std::unordered_set<uint64_t> bound;                       ///< numbers of uploads sent ahead
-  std::vector<std::shared_ptr<const LoadedDataset>> tables; ///< keeps them loaded while they run
+  std::unordered_set<uint64_t> taken;                       ///< numbers of uploads sent ahead
+  std::vector<std::shared_ptr<const LoadedDataset>> loaded; ///< keeps them loaded while they run
 };
 
 } // namespace sojourn::owner

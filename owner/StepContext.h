@@ -14,31 +14,29 @@
 #include "owner/Session.h"
 #include "owner/StepQueue.h"
 #include "owner/Store.h"
-#include "owner/worker/Worker.h"
+#include "owner/WorkerStub.h"
 
 #include <mutex>
 
 namespace sojourn::owner {
 
-/// The services of an owner that a step uses. `mutex` guards store, sessions, plans and log; accounts, budgets, queue,
-/// worker and pool lock themselves.
+/// The services of an owner that a step uses. `mutex` guards store, sessions, plans and log; accounts, budgets, queue
+/// and worker lock themselves.
 struct StepContext {
   std::mutex &mutex;
   Store &store;
   Sessions &sessions;
   PlanCache &plans;
-  const Worker &worker;
+  WorkerStub &worker;
   ProgramLog &log;
   Accounts &accounts;
   ThreadBudget &threads;
   MemoryBudget &memory;
   StepQueue &queue;
   RunningSteps &running;
-  runtime::ArenaPool &arenas;
   const Environment &environment;
   const Limits &limits;
-  AccountLines &unreadable;            ///< lines of the log on tables that cannot be read; under the mutex
-  runtime::Profile *profile = nullptr; ///< gets the times of instructions
+  AccountLines &unreadable; ///< lines of the log on tables that cannot be read; under the mutex
 };
 
 /// The error of a step that binds a table which cannot be loaded. The reason names files: the data owner's process gets

@@ -6,7 +6,9 @@
 #include "runtime/wire/Step.h"
 
 #include <algorithm>
+#include <iterator>
 #include <set>
+#include <utility>
 
 namespace sojourn::owner {
 
@@ -14,16 +16,17 @@ using llvm::Twine;
 using runtime::HostTensor;
 
 StepRun::~StepRun() {
-  if (reserved == 0 && kept.empty()) {
-    return;
+  if (reserved > 0 || !kept.empty()) {
+    std::lock_guard lock(context.mutex);
+    for (uint64_t id : kept) {
+      session.handles.erase(id);
+    }
+    if (reserved > 0) {
+      context.sessions.letGo(session, reserved);
+    }
   }
-  std::lock_guard lock(context.mutex);
-  for (uint64_t id : kept) {
-    session.handles.erase(id);
-  }
-  if (reserved > 0) {
-    context.sessions.letGo(session, reserved);
-  }
+  llvm::erase(fresh, 0);
+  context.worker.drop(fresh); // unknown ones are none
 }
 
 /// Everything that could make the commit fail is settled here, or reserved.
@@ -68,7 +71,7 @@ llvm::Error StepRun::checkRoom() {
   // What was sent ahead is counted already, and gone when the step has committed.
   size_t freed = 0;
   for (uint64_t number : bound->sentAhead) {
-    freed += heldBytes(session.uploads.at(number).buffer->size());
+    freed += heldBytes(session.uploads.at(number).size);
   }
   if (handles.size() + plan->facts.keeps > limits.handlesPerSession) {
     return requestError(wire::ErrorCode_Limit, "the step would keep " + Twine(plan->facts.keeps) +
@@ -163,22 +166,35 @@ llvm::Error StepRun::checkReleases() {
     }
     releases.push_back(id);
   }
-  gone.reserve(releases.size()); // the commit allocates nothing
+  // The commit allocates nothing.
+  session.dropped.reserve(releases.size() + bound->sentAhead.size() + plan->facts.results.size());
   return llvm::Error::success();
 }
 
-llvm::Expected<std::vector<const HostTensor *>> StepRun::published(llvm::ArrayRef<HostTensor> values) const {
+/// The step at the worker: its published values, and standard errors.
+llvm::Expected<RanParts::Part> StepRun::ask(unsigned threads) {
   const auto &results = plan->facts.results;
-  std::vector<const HostTensor *> published;
-  for (size_t index = 0; index < results.size(); ++index) {
-    if (values.size() != results.size() || !values[index].buffer || !(values[index].type == results[index].type)) {
-      return requestError(wire::ErrorCode_Internal, "the plan returned results other than it declared");
-    }
-    if (results[index].kind == StepResult::Publish) {
-      published.push_back(&values[index]);
-    }
+  uint64_t next = context.worker.newIds(results.size());
+  fresh.reserve(results.size());
+  for (const runtime::ResultSpec &spec : results) {
+    fresh.push_back(spec.kind == StepResult::Publish ? 0 : next++);
   }
-  return published;
+  RunPart part{.code = privacy ? &privacy->code() : plan->code.get(),
+               .words = bound->bound.words,
+               .results = fresh,
+               .context = privacy ? privacy->coinContext() : std::vector<uint64_t>(),
+               .drops = {}};
+  auto ran = context.worker.run(part, bound->bound, plan->facts, threads, 0, {.stop = &session.running->flag()});
+  if (!ran) {
+    return ran.takeError();
+  }
+  if (ran->failure) {
+    return llvm::make_error<RequestError>(std::move(*ran->failure));
+  }
+  if (ran->parts.empty()) {
+    return requestError(wire::ErrorCode_Internal, "the worker did not run the step, and does not say why");
+  }
+  return std::move(ran->parts[0]);
 }
 
 PrivacyReport StepRun::report() const {
@@ -187,51 +203,39 @@ PrivacyReport StepRun::report() const {
   return report;
 }
 
-/// An upload that is kept as it came leaves the message that it lies in.
-static void takeOut(std::vector<HostTensor> &values, llvm::ArrayRef<runtime::ResultSpec> results) {
-  for (auto [value, spec] : llvm::zip(values, results)) {
-    if (spec.kind != StepResult::Publish && value.buffer->isBorrowed()) {
-      auto copy = runtime::BufferPool::global().allocate(value.buffer->size());
-      std::copy_n(static_cast<const char *>(value.buffer->data()), value.buffer->size(),
-                  static_cast<char *>(copy->data()));
-      sojourn::wire::countCopied(value.buffer->size());
-      value.buffer = std::move(copy);
-    }
-  }
-}
-
 /// All that the commit allocates: new handles, of which no request can know before it.
-void StepRun::keep(llvm::ArrayRef<HostTensor> values) {
+void StepRun::keep() {
   const auto &results = plan->facts.results;
   kept.reserve(plan->facts.keeps);
   for (size_t index = 0; index < results.size(); ++index) {
     if (results[index].kind == StepResult::Keep) {
       uint64_t id = part.results->Get(static_cast<flatbuffers::uoffset_t>(kept.size()));
+      const Value value{.type = results[index].type, .id = fresh[index]};
       session.handles.try_emplace(
-          id, Handle{values[index], resultLabels[index], heldBytes(results[index].type, resultLabels[index])});
+          id, Handle{value, resultLabels[index], heldBytes(results[index].type, resultLabels[index])});
       kept.push_back(id);
     }
   }
 }
 
-/// Nothing here can fail: the reply says already that the step has committed.
-void StepRun::commit(std::vector<HostTensor> &values) {
+/// Nothing here can fail: the reply says already that the step has committed. Old values go without the mutex.
+void StepRun::commit() {
   const auto &results = plan->facts.results;
   reserved = 0; // it belongs to the new handles now
   kept.clear();
   for (size_t index = 0; index < results.size(); ++index) {
     if (results[index].kind == StepResult::Commit) {
       Handle &state = *bound->states[results[index].target];
-      // The type is the same. The old value goes with `values`, when the mutex is free again.
-      std::swap(state.tensor.buffer, values[index].buffer);
+      session.dropped.push_back(std::exchange(state.value.id, fresh[index])); // the type is the same
       state.label = resultLabels[index];
     }
   }
+  fresh.clear();
   for (uint64_t number : bound->sentAhead) {
     context.sessions.dropUpload(session, number);
   }
   for (uint64_t id : releases) {
-    gone.push_back(context.sessions.takeHandle(session, id));
+    context.sessions.dropHandle(session, id);
   }
 }
 
@@ -290,13 +294,8 @@ llvm::Error StepRun::run(DoneReply &reply, llvm::function_ref<void()> committed)
     context.environment.entering(Phase::running);
   }
   ThreadBudget::Lease threads(context.threads);
-  runtime::RunOptions options;
-  options.threads = threads.threads;
-  options.arenas = &context.arenas;
-  options.profile = context.profile;
-  options.stop = &running.flag();
   if (privacy) {
-    if (llvm::Error error = privacy->checkRowLists(bound->bindings, options)) {
+    if (llvm::Error error = privacy->checkRowLists(bound->bound, threads.threads)) {
       return error;
     }
     // Paid before a coin is drawn or a row is read.
@@ -307,32 +306,34 @@ llvm::Error StepRun::run(DoneReply &reply, llvm::function_ref<void()> committed)
       context.running.charged(running);
     }
   }
-  auto values =
-      privacy ? privacy->run(bound->bindings, options) : context.worker.run(*plan->code, bound->bindings, options);
-  if (!values) {
-    return values.takeError();
+  auto ran = ask(threads.threads);
+  if (!ran) {
+    return ran.takeError();
   }
   if (llvm::Error error = bound->checkFiles()) {
     return error; // rows were zeros
   }
-  auto leaving = published(*values);
-  if (!leaving) {
-    return leaving.takeError();
+  std::vector<const HostTensor *> leaving;
+  llvm::transform(ran->published, std::back_inserter(leaving), [](const HostTensor &value) { return &value; });
+  if (privacy) {
+    privacy->setErrors(ran->errors);
   }
   if (privacy && privacy->isTicketed()) {
-    if (llvm::Error error = privacy->seal(doneReply(*leaving, report()).bytes)) {
+    if (llvm::Error error = privacy->seal(doneReply(leaving, report()).bytes)) {
       return error;
     }
   }
-  takeOut(*values, plan->facts.results);
   {
     std::lock_guard lock(context.mutex);
-    keep(*values);
+    keep();
   }
-  reply.add(*leaving, report());
-  std::lock_guard lock(context.mutex);
-  commit(*values);
-  committed();
+  reply.add(leaving, report());
+  {
+    std::lock_guard lock(context.mutex);
+    commit();
+    committed();
+  }
+  Sessions::dropValues(session);
   return llvm::Error::success();
 }
 

@@ -35,10 +35,10 @@ private:
   llvm::Error checkReleases();
   llvm::Error checkPublishes();
   void noteKept(llvm::function_ref<Policy(const Source &)> policyOf);
-  llvm::Expected<std::vector<const runtime::HostTensor *>> published(llvm::ArrayRef<runtime::HostTensor> values) const;
+  llvm::Expected<RanParts::Part> ask(unsigned threads);
   PrivacyReport report() const;
-  void keep(llvm::ArrayRef<runtime::HostTensor> values);
-  void commit(std::vector<runtime::HostTensor> &values);
+  void keep();
+  void commit();
 
   const StepContext &context;
   const wire::Step &request;
@@ -52,10 +52,11 @@ private:
   std::vector<std::string> notes;     ///< for the client
   std::optional<PrivateStep> privacy; ///< of a step on private tables
   std::vector<uint64_t> releases;
-  std::vector<Handle> gone;   ///< those that were released; freed without the mutex
   size_t keepBytes = 0;       ///< of the values that it keeps
   size_t reserved = 0;        ///< of Sessions::holdings, until the commit or the end
   std::vector<uint64_t> kept; ///< new handles, until the commit or the end
+  /// Per result the number of its new value, 0 where it is published; empty once they are handles' values.
+  std::vector<uint64_t> fresh;
 };
 
 } // namespace sojourn::owner

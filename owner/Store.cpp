@@ -25,7 +25,8 @@ llvm::Error Store::makeFolder(const Environment &environment) {
   return environment.storeDirectory.empty() ? llvm::Error::success() : openStoreFolder(environment.storeDirectory);
 }
 
-llvm::Expected<std::unique_ptr<Store>> Store::open(const Environment &environment, const signing::PublicKey &owner) {
+llvm::Expected<std::unique_ptr<Store>> Store::open(const Environment &environment, const signing::PublicKey &owner,
+                                                   WorkerStub &worker) {
   auto books = Catalogue::open(environment.storeDirectory);
   if (!books) {
     return books.takeError();
@@ -42,13 +43,15 @@ llvm::Expected<std::unique_ptr<Store>> Store::open(const Environment &environmen
       return error;
     }
   }
-  std::unique_ptr<Store> store(new Store(environment, owner, std::move(*books)));
+  std::unique_ptr<Store> store(new Store(environment, owner, std::move(*books), worker));
   llvm::Error error = store->removeLeftFiles();
   return error ? llvm::Expected<std::unique_ptr<Store>>(std::move(error)) : std::move(store);
 }
 
-Store::Store(const Environment &environment, const signing::PublicKey &owner, std::unique_ptr<Catalogue> books)
-    : environment(environment), ownKey(owner), ownText(signing::keyText(owner)), books(std::move(books)) {
+Store::Store(const Environment &environment, const signing::PublicKey &owner, std::unique_ptr<Catalogue> books,
+             WorkerStub &worker)
+    : environment(environment), ownKey(owner), ownText(signing::keyText(owner)), books(std::move(books)),
+      worker(worker) {
   if (environment.storeDirectory.empty()) {
     memoryKey = signing::newKeyBytes();
   }
@@ -59,10 +62,11 @@ Store::~Store() { sodium_memzero(memoryKey.data(), memoryKey.size()); }
 std::string Store::filePath(const std::string &file) const { return environment.storeDirectory + "/datasets/" + file; }
 
 std::shared_ptr<const LoadedDataset> Store::keep(const DatasetRecord &record, ImportedTable table) {
-  auto entry = std::make_shared<LoadedDataset>();
-  entry->dataset = std::make_unique<Dataset>(record.name, record.version, table.rows, std::move(table.columns),
+  auto entry = std::make_shared<LoadedDataset>(worker);
+  entry->dataset = std::make_shared<Dataset>(record.name, record.version, table.rows, std::move(table.columns),
                                              std::move(table.storage));
   entry->label = Label::of({ownKey, record.name, record.version});
+  worker.map(entry->id, entry->dataset);
   loaded[record.name] = entry;
   return entry;
 }

@@ -7,6 +7,7 @@
 #include "owner/Environment.h"
 #include "owner/Import.h"
 #include "owner/Peer.h"
+#include "owner/WorkerStub.h"
 #include "runtime/signing/KeyFile.h"
 
 #include <map>
@@ -15,7 +16,15 @@ namespace sojourn::owner {
 
 /// A dataset with its label made once, so that equal labels are the same object.
 struct LoadedDataset {
-  std::unique_ptr<const Dataset> dataset;
+  explicit LoadedDataset(WorkerStub &worker) : worker(worker), id(worker.newId()) {}
+  /// The worker reads its rows no longer.
+  ~LoadedDataset() { worker.unmap(id); }
+  LoadedDataset(const LoadedDataset &) = delete;
+  LoadedDataset &operator=(const LoadedDataset &) = delete;
+
+  WorkerStub &worker;
+  const uint64_t id; ///< of its rows at the worker
+  std::shared_ptr<const Dataset> dataset;
   LabelPtr label; ///< of this table alone
   const Source &source() const { return *label->sources().begin(); }
 };
@@ -26,7 +35,8 @@ public:
   /// The folder that it and the ledger lie in (StoreFolder.h); nothing where they are in memory.
   static llvm::Error makeFolder(const Environment &environment);
   /// `owner`: whose store it is; the folder is there. Sweeps what interrupted imports left.
-  static llvm::Expected<std::unique_ptr<Store>> open(const Environment &environment, const signing::PublicKey &owner);
+  static llvm::Expected<std::unique_ptr<Store>> open(const Environment &environment, const signing::PublicKey &owner,
+                                                     WorkerStub &worker);
   ~Store();
   /// Never changes: no lock is needed.
   const signing::PublicKey &owner() const { return ownKey; }
@@ -85,7 +95,8 @@ public:
   static bool isName(const std::string &name);
 
 private:
-  Store(const Environment &environment, const signing::PublicKey &owner, std::unique_ptr<Catalogue> books);
+  Store(const Environment &environment, const signing::PublicKey &owner, std::unique_ptr<Catalogue> books,
+        WorkerStub &worker);
   /// Reads a source, and where the store is a folder writes the files of `record`, which learns what they hold.
   llvm::Expected<ImportedTable> produce(DatasetRecord &record, const DatasetSource &source,
                                         const RegisterOptions &options) const;
@@ -109,6 +120,7 @@ private:
   const signing::PublicKey ownKey;
   const std::string ownText;
   std::unique_ptr<Catalogue> books;
+  WorkerStub &worker; ///< reads the rows
   /// Where the store is in memory: sealed subjects by the names of the files that they would be, and their key. One
   /// form for both, so that embedded owners align tables as stores do, and nothing lies open for as long as they live.
   std::map<std::string, std::vector<char>> sealedSubjects;

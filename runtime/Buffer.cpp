@@ -135,6 +135,9 @@ BufferPool::BufferPool() : state_(std::make_shared<State>()) {}
 BufferPool::~BufferPool() = default;
 
 std::shared_ptr<Buffer> BufferPool::allocate(size_t size) {
+  if (size > SIZE_MAX / 4) { // no room for the header, and for rounding
+    throw std::bad_alloc();
+  }
   char *chunk = state_->take(kHeaderBytes + size);
   return std::allocate_shared<Buffer>(ChunkAllocator<Buffer>(state_, chunk), chunk + kHeaderBytes, size);
 }
@@ -149,6 +152,14 @@ size_t BufferPool::systemAllocations() const {
 BufferPool &BufferPool::global() {
   static BufferPool *pool = new BufferPool; // never destroyed: buffers may live in other statics
   return *pool;
+}
+
+std::shared_ptr<Buffer> copyOf(const void *data, size_t size) {
+  std::shared_ptr<Buffer> copy = BufferPool::global().allocate(size);
+  if (size != 0) {
+    std::memcpy(copy->data(), data, size);
+  }
+  return copy;
 }
 
 Arena::Arena(size_t bytes) : size_((bytes + 4095) / 4096 * 4096) {

@@ -42,7 +42,7 @@ public:
   struct State;
   BufferPool();
   ~BufferPool();
-  /// Contents are undefined. A size of 0 gives a valid, empty buffer.
+  /// Contents are undefined. A size of 0 gives a valid, empty buffer. Throws std::bad_alloc.
   std::shared_ptr<Buffer> allocate(size_t size);
   /// Memory of a buffer of `size` bytes, with its header and rounding, in bytes.
   static size_t chunkBytes(size_t size);
@@ -54,6 +54,9 @@ public:
 private:
   std::shared_ptr<State> state_;
 };
+
+/// A copy of bytes in the pool that is used where none is given.
+std::shared_ptr<Buffer> copyOf(const void *data, size_t size);
 
 /// One mapping, with huge pages where it is large, touched once when it is made.
 class Arena {

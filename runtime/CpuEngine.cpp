@@ -3,6 +3,7 @@
 #include "runtime/Execute.h"
 #include "runtime/Library.h"
 #include "runtime/Lower.h"
+#include <algorithm>
 
 namespace sojourn::runtime {
 
@@ -30,6 +31,7 @@ class CpuEngine : public Engine {
 public:
   llvm::StringRef name() const override { return "cpu"; }
   bool hasKernel(llvm::StringRef op) const override { return kernelTable().contains(op); }
+  unsigned threads() const override { return std::max(1u, libraryThreads()); }
   std::string lacks(EngineTrait trait) const override {
     switch (trait) { // without a default: a new trait is claimed only where it was considered
     case EngineTrait::roundsFloats:

@@ -8,8 +8,14 @@
 namespace sojourn::runtime {
 
 RowSource::~RowSource() = default;
+Suspended::~Suspended() = default;
 Code::~Code() = default;
 Engine::~Engine() = default;
+
+llvm::Expected<RunOutcome> Code::start(llvm::ArrayRef<Binding> arguments, const RunOptions &options) const {
+  auto values = run(arguments, options);
+  return values ? llvm::Expected<RunOutcome>(RunOutcome{std::move(*values), nullptr}) : values.takeError();
+}
 
 llvm::StringRef textOf(EngineTrait trait) {
   static constexpr std::array<llvm::StringRef, kEngineTraits.size()> texts = {

@@ -40,6 +40,23 @@ struct LibraryCalls {
   int64_t count = 1; ///< into which its work is cut, evenly
 };
 
+class Suspended;
+
+/// Results of a run; or, of one that waits, the rest of it.
+struct RunOutcome {
+  std::vector<HostTensor> values;
+  std::unique_ptr<Suspended> waits;
+};
+
+/// A run that sends frames to other owners and waits for theirs.
+class Suspended {
+public:
+  virtual ~Suspended();
+  std::vector<std::shared_ptr<Buffer>> frames; ///< to send
+  /// Goes on with the frames that came. Once.
+  virtual llvm::Expected<RunOutcome> resume(llvm::ArrayRef<std::shared_ptr<Buffer>> came) = 0;
+};
+
 /// A program that an engine prepared for repeated runs. Immutable: a run changes only its own memory.
 class Code {
 public:
@@ -59,6 +76,8 @@ public:
   /// reentrant. Never throws; failures are ProgramError.
   virtual llvm::Expected<std::vector<HostTensor>> run(llvm::ArrayRef<Binding> arguments,
                                                       const RunOptions &options) const = 0;
+  /// As `run`, for code that may wait. One that waits copies what it needs later of arguments in borrowed memory.
+  virtual llvm::Expected<RunOutcome> start(llvm::ArrayRef<Binding> arguments, const RunOptions &options) const;
 
 private:
   const Engine *engine_;
@@ -85,6 +104,8 @@ public:
   virtual std::string lacks(EngineTrait trait) const = 0;
   /// Whether it has a kernel for the op of core form (without the dialect's prefix).
   virtual bool hasKernel(llvm::StringRef op) const = 0;
+  /// Threads that a run can use, at least 1.
+  virtual unsigned threads() const = 0;
   /// Code of a module in core form, verified. ProgramError; Unsupported, with its location, for the first op without a
   /// kernel.
   llvm::Expected<std::unique_ptr<Code>> prepare(mlir::ModuleOp coreModule) const;

@@ -10,8 +10,9 @@
 #include "dialect/Version.h"
 #include "owner/Accounts.h"
 #include "owner/Owner.h"
-#include "owner/PlanCache.h"
 #include "owner/worker/ProgramCode.h"
+#include "owner/worker/Service.h"
+#include "owner/worker/Worker.h"
 #include "owner/Reply.h"
 #include "runtime/Program.h"
 #include "runtime/Version.h"
@@ -102,6 +103,7 @@ public:
   Case(std::string name, const std::string &folder, Who who, const char *table)
       : name(std::move(name)), who(who), table(table ? table : ""), program(table ? sums() : changes()) {
     Environment environment = Environment::system(who == Who::local ? "" : folder + "/" + this->name);
+    environment.worker = cpuWorkers();
     environment.entering = [this](Phase) { entered = Clock::now(); };
     Limits limits;
     limits.stepMs = who == Who::local ? 0 : 3'600'000; // as served
@@ -254,12 +256,15 @@ private:
 
   /// Verifier, run and reply without an owner.
   void apart() {
-    if (!plan) {
-      auto made = makePlan(program.program, program.debug);
+    if (!code) {
+      auto made = cpuWorker().describe(program.program, program.debug);
       check(made ? llvm::Error::success() : made.takeError());
-      plan = std::move(*made);
+      code = made->code;
+      auto read = runtime::readFacts(made->facts);
+      check(read ? llvm::Error::success() : read.takeError());
+      facts = std::move(*read);
       if (table.empty()) {
-        runtime::HostTensor tensor{plan->facts.args[0].type,
+        runtime::HostTensor tensor{facts.args[0].type,
                                    runtime::BufferPool::global().allocate(values.size() * sizeof(float))};
         std::copy(values.begin(), values.end(), static_cast<float *>(tensor.buffer->data()));
         bindings = {{tensor, nullptr}};
@@ -279,9 +284,9 @@ private:
       if (!verifier.VerifyBuffer<schema::Request>(schema::RequestIdentifier())) {
         fail("a request is malformed");
       }
-      auto found = plan->code->step->run(bindings, options);
+      auto found = code->step->run(bindings, options);
       check(found ? llvm::Error::success() : found.takeError());
-      DoneReply reply(1, plan->facts.publishes, plan->facts.publishBytes);
+      DoneReply reply(1, facts.publishes, facts.publishBytes);
       reply.add({&found->back()}, {});
       const sojourn::wire::Message message = reply.finish(std::nullopt);
       rest.push_back(microseconds(Clock::now() - begin));
@@ -306,7 +311,8 @@ private:
   std::string version;
   uint64_t session = 0, sequence = 0;
   Clock::time_point entered;
-  std::shared_ptr<const Plan> plan;
+  std::shared_ptr<const ProgramCode> code;
+  runtime::ProgramFacts facts;
   std::unique_ptr<Rows> source;
   std::vector<runtime::Binding> bindings;
   std::vector<double> steps, before, rest;

@@ -4,8 +4,8 @@
 #include "dialect/CoreForm.h"
 #include "dialect/Signature.h"
 #include "owner/Limits.h"
-#include "owner/PlanCache.h"
 #include "owner/worker/ProgramCode.h"
+#include "owner/worker/Worker.h"
 #include "passes/Dependence.h"
 #include "passes/Passes.h"
 #include "passes/Price.h"
@@ -140,7 +140,7 @@ std::vector<runtime::Binding> zeros(const runtime::Code &code) {
   return bindings;
 }
 
-/// The parts of owner::makePlan one by one, then as a whole, then the first run.
+/// The parts of owner::Worker::describe one by one, then as a whole, then the first run.
 void plan(const runtime::EncodedProgram &encoded, Times &times) {
   {
     mlir::MLIRContext context(mlir::MLIRContext::Threading::DISABLED);
@@ -153,12 +153,13 @@ void plan(const runtime::EncodedProgram &encoded, Times &times) {
     times.time("text", [&] { return runtime::printProgram(*module, owner::kProgramTextBytes).size(); });
     check(times.time("lower", [&] { return runtime::Executable::create(*module); }), "planning");
   }
-  auto whole = check(times.time("plan", [&] { return owner::makePlan(encoded.program, encoded.debug); }), "plan");
-  std::vector<runtime::Binding> bindings = zeros(*whole->code->step);
-  if (bindings.size() == whole->facts.args.size()) {
+  auto whole =
+      check(times.time("plan", [&] { return owner::cpuWorker().describe(encoded.program, encoded.debug); }), "plan");
+  std::vector<runtime::Binding> bindings = zeros(*whole.code->step);
+  if (bindings.size() == whole.code->step->args().size()) {
     runtime::RunOptions options;
     options.threads = 1;
-    check(times.time("first run", [&] { return whole->code->step->run(bindings, options); }), "the first run");
+    check(times.time("first run", [&] { return whole.code->step->run(bindings, options); }), "the first run");
   }
 }
 

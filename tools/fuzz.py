@@ -61,6 +61,7 @@ TARGETS = {
         Target("settings", "fuzz-owner", "files"),
         Target("tables", "fuzz-owner", "files"),
         Target("artifacts", "fuzz-artifacts", "files"),
+        Target("worker", "fuzz-owner", "requests"),
     )
 }
 PROGRAMS = sorted({target.program for target in TARGETS.values()})

@@ -27,7 +27,8 @@ LAYERS = {
     "passes/privacy/MetricShare": "",
     "passes/privacy": "passes/privacy/MetricShare dialect/Signature passes dialect dialect/rows mlir",
     # Links neither torch nor MLIR (of LLVM only Support): runtime/facts/CMakeLists.txt.
-    "runtime/facts": "passes/DependenceSummary dialect/Part dialect/Signature runtime runtime/privacy llvm",
+    "runtime/facts": "passes/DependenceSummary dialect/Part dialect/Signature dialect/elements runtime runtime/privacy "
+    "runtime/terms/StepTerms llvm",
     "runtime": "runtime/facts dialect/Signature dialect dialect/Part dialect/elements mlir torch",  # torch: the library adapter alone, see tools/lint
     "runtime/wire": "runtime dialect dialect/elements",
     "runtime/stream": "nng",
@@ -38,10 +39,13 @@ LAYERS = {
     "runtime/terms": "runtime/terms/Defaults runtime/terms/StepTerms runtime/privacy runtime/wire passes/privacy mlir",
     "owner/ledger": "runtime runtime/privacy runtime/signing",
     "owner/RequestError": "owner runtime runtime/wire llvm",
+    "owner/Dataset": "owner runtime runtime/terms/Defaults runtime/wire llvm",
+    "owner/worker/Port": "runtime",
     # The side of an owner that has the code of programs.
-    "owner/worker": "owner/RequestError dialect dialect/Signature dialect/rows passes passes/DependenceSummary "
-    "passes/PriceLimits passes/privacy runtime runtime/facts runtime/privacy runtime/terms runtime/terms/StepTerms mlir",
-    "owner": "dialect/Signature owner/RequestError owner/ledger owner/worker runtime runtime/facts runtime/privacy "
+    "owner/worker": "owner/Dataset owner/RequestError owner/worker/Port dialect dialect/Signature dialect/rows passes "
+    "passes/DependenceSummary passes/PriceLimits passes/privacy runtime runtime/facts runtime/privacy runtime/terms "
+    "runtime/terms/StepTerms runtime/wire mlir",
+    "owner": "dialect/Part dialect/Signature owner/Dataset owner/RequestError owner/ledger owner/worker/Port runtime runtime/facts runtime/privacy "
     "runtime/signing runtime/stream runtime/terms/Defaults runtime/terms/StepTerms runtime/wire "
     "passes/DependenceSummary passes/PriceLimits dialect llvm nng",
     # The recorder knows torch and the importer knows MLIR: they meet at the trace, which knows neither.
@@ -69,7 +73,7 @@ LAYERS = {
     "frontend/ahead": "frontend frontend/Sojourn frontend/compile frontend/recording frontend/recording/Origin "
     "frontend/session frontend/tables runtime runtime/privacy runtime/wire torch",
     # The owner in this process: the one place of a client that knows an owner.
-    "frontend/local": "frontend/Sojourn frontend/recording owner owner/worker runtime torch",
+    "frontend/local": "frontend/Sojourn frontend/recording owner owner/Dataset owner/worker runtime torch",
     "frontend/bind": "frontend frontend/Sojourn frontend/recording frontend/recording/Origin frontend/session "
     "frontend/replay frontend/ahead frontend/local runtime/privacy runtime/signing runtime/terms runtime/wire torch",
 }
@@ -78,7 +82,9 @@ ABOVE = ("examples", "test", "tools")
 OUTSIDE = {"ATen": "torch", "c10": "torch", "torch": "torch", "mlir": "mlir", "llvm": "llvm", "nng": "nng"}
 # Places whose files reach none of these headers, over all headers that they include.
 _HEAVY = ("mlir/", "ATen/", "c10/", "torch/")
-FREE = dict.fromkeys(("owner", "owner/RequestError", "owner/ledger", "runtime/facts"), _HEAVY)
+FREE = dict.fromkeys(
+    ("owner", "owner/Dataset", "owner/RequestError", "owner/ledger", "owner/worker/Port", "runtime/facts"), _HEAVY
+)
 
 _SESSION = "a tensor's session takes its records (until the recorder gets the session as an interface)"
 # (file, header or place that it includes): why.

@@ -4,6 +4,7 @@
 #include "owner/Administration.h"
 #include "owner/Logging.h"
 #include "owner/Text.h"
+#include "owner/worker/Service.h"
 #include "tools/OwnerArguments.h"
 #include "tools/Version.h"
 
@@ -416,6 +417,7 @@ llvm::Error runCommand(const Commands &commands, const Arguments &arguments) {
                                    arguments.store + "'");
   }
   Environment environment = Environment::system(arguments.store);
+  environment.worker = cpuWorkers();
   environment.log = logToStandardError(arguments.verbose, arguments.settings.log == "json");
   Owner owner(std::move(environment), arguments.settings.limits);
   std::string problem = owner.status();

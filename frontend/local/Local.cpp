@@ -5,6 +5,8 @@
 #include "frontend/recording/Tensor.h"
 #include "owner/Import.h"
 #include "owner/worker/Coins.h"
+#include "owner/worker/Service.h"
+#include "owner/worker/TableRows.h"
 
 #include <ATen/ops/empty.h>
 
@@ -62,33 +64,39 @@ owner::RegisterOptions toOptions(const std::string &name, const Given &given) {
 /// Rows of a table in this process, read as an owner reads them.
 class PlainRows final : public RowReader {
 public:
-  explicit PlainRows(owner::Dataset dataset) : dataset_(std::move(dataset)) {}
+  explicit PlainRows(std::shared_ptr<const owner::Dataset> dataset) : dataset_(std::move(dataset)), rows_(dataset_) {}
 
   at::Tensor rows(const std::vector<std::string> &columns, bool alone, at::ScalarType dtype,
                   const RowNumbers &numbers) override {
     std::vector<int64_t> sizes{numbers.size};
     if (alone) {
-      const std::vector<int64_t> &entry = dataset_.column(columns[0])->dims;
+      const std::vector<int64_t> &entry = dataset_->column(columns[0])->dims;
       sizes.insert(sizes.end(), entry.begin(), entry.end());
     } else {
       sizes.push_back(static_cast<int64_t>(columns.size()));
     }
-    at::Tensor out = at::empty(sizes, at::device(at::kCPU).dtype(dtype)), indices = evaluate(numbers, dataset_.rows());
-    dataset_.readRows(columns, {indices.const_data_ptr<int64_t>(), static_cast<size_t>(numbers.size)}, elementOf(dtype),
-                      out.mutable_data_ptr());
+    at::Tensor out = at::empty(sizes, at::device(at::kCPU).dtype(dtype)), indices = evaluate(numbers, dataset_->rows());
+    rows_.readRows(columns, {indices.const_data_ptr<int64_t>(), static_cast<size_t>(numbers.size)}, elementOf(dtype),
+                   out.mutable_data_ptr());
     return out;
   }
 
 private:
-  owner::Dataset dataset_;
+  std::shared_ptr<const owner::Dataset> dataset_;
+  owner::TableRows rows_;
 };
+
+owner::Environment environmentOf(const std::string &store, runtime::Profile *profile) {
+  owner::Environment environment = owner::Environment::system(store);
+  environment.worker = owner::cpuWorkers(profile);
+  return environment;
+}
 
 } // namespace
 
 EmbeddedOwner::EmbeddedOwner(const std::string &store, const std::string &profile)
     : profile_(profile.empty() ? nullptr : std::make_unique<runtime::Profile>(profile)),
-      owner_(owner::Environment::system(store)) {
-  owner_.setProfile(profile_.get());
+      owner_(environmentOf(store, profile_.get())) {
   if (std::string status = owner_.status(); !status.empty()) {
     raise(ErrorKind::Error, status);
   }
@@ -159,7 +167,7 @@ Table plain(const Source &source, const PlainOptions &options) {
     }
     dataset.columns.push_back(std::move(described));
   }
-  owner::Dataset rows(name, "", table->rows, std::move(table->columns), table->storage);
+  auto rows = std::make_shared<owner::Dataset>(name, "", table->rows, std::move(table->columns), table->storage);
   return {std::make_shared<PlainRows>(std::move(rows)), std::move(dataset)};
 }
 

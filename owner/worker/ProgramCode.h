@@ -6,6 +6,7 @@
 #include "passes/PriceLimits.h"
 #include "passes/privacy/NoiseForm.h"
 #include "runtime/Engine.h"
+#include "runtime/facts/Verdict.h"
 
 #include "mlir/IR/BuiltinOps.h"
 #include "llvm/Support/Error.h"
@@ -21,8 +22,8 @@ namespace sojourn::owner {
 /// Immutable.
 struct ProgramCode {
   std::unique_ptr<runtime::Code> step;
-  /// The bytes it was made from: `decodeProgram` gives the verified module again, to analyse it anew.
-  std::string program, debug;
+  /// The bytes it was made from, which the front has, too: `decodeProgram` gives the verified module again.
+  std::shared_ptr<const runtime::Buffer> program, debug;
   /// Per result its number among those that are published.
   std::vector<std::optional<unsigned>> published;
 };
@@ -35,7 +36,13 @@ struct PrivateCode {
   std::unique_ptr<runtime::Code> fixedLists, sentLists;
   mutable std::atomic<bool> areFixedListsChecked = false;
   std::vector<std::optional<NoiseForm>> forms; ///< per result: how noise arrives in it
+  std::vector<runtime::CoinInfo> coins;        ///< in the order of the coin arguments, which come last
 };
+
+/// The bytes of a program, or of its debug table.
+inline llvm::StringRef textOf(const runtime::Buffer &buffer) {
+  return {static_cast<const char *>(buffer.data()), buffer.size()};
+}
 
 /// Refuses a program with a call of the kernel library that would take longer than `limits` allow: a stop of the step
 /// waits for it.

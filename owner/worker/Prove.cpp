@@ -132,7 +132,7 @@ static void setMemory(const PrivateCode &code, runtime::Verdict &verdict) {
 llvm::Expected<ProvedProgram> Worker::prove(const ProgramCode &program, const PrivateTerms &terms,
                                             const PriceLimits &limits) const {
   mlir::MLIRContext context(mlir::MLIRContext::Threading::DISABLED);
-  auto module = runtime::decodeProgram(context, program.program, program.debug);
+  auto module = runtime::decodeProgram(context, textOf(*program.program), textOf(*program.debug));
   if (!module) {
     return module.takeError();
   }
@@ -234,11 +234,13 @@ llvm::Expected<ProvedProgram> Worker::prove(const ProgramCode &program, const Pr
     return error;
   }
   code->step = std::move(*prepared);
+  code->coins = verdict.coins;
   setMemory(*code, verdict);
   for (const auto *each : {code->step.get(), code->fixedLists.get(), code->sentLists.get()}) {
     proved.codeBytes += each ? each->bytes() : 0;
   }
   proved.verdict = runtime::writeVerdict(verdict);
+  proved.digest = verdict.moduleDigest;
   proved.code = std::move(code);
   return proved;
 }

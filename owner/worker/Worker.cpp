@@ -4,7 +4,6 @@
 
 #include "dialect/CoreForm.h"
 #include "owner/RequestError.h"
-#include "owner/worker/Coins.h"
 #include "owner/worker/ProgramCode.h"
 #include "passes/Dependence.h"
 #include "passes/Price.h"
@@ -57,9 +56,15 @@ llvm::Error checkLibraryCalls(mlir::ModuleOp core, const runtime::Code &code, co
 
 llvm::Expected<DescribedProgram> Worker::describe(llvm::StringRef program, llvm::StringRef debug,
                                                   const PriceLimits &limits) const {
+  return describe(runtime::copyOf(program.data(), program.size()), runtime::copyOf(debug.data(), debug.size()), limits);
+}
+
+llvm::Expected<DescribedProgram> Worker::describe(std::shared_ptr<const runtime::Buffer> program,
+                                                  std::shared_ptr<const runtime::Buffer> debug,
+                                                  const PriceLimits &limits) const {
   // A separate context: all that a program brings into it goes when the code is made.
   mlir::MLIRContext context(mlir::MLIRContext::Threading::DISABLED);
-  auto module = runtime::decodeProgram(context, program, debug);
+  auto module = runtime::decodeProgram(context, textOf(*program), textOf(*debug));
   if (!module) {
     return module.takeError();
   }
@@ -99,13 +104,13 @@ llvm::Expected<DescribedProgram> Worker::describe(llvm::StringRef program, llvm:
   }
   auto code = std::make_shared<ProgramCode>();
   code->step = std::move(*step);
-  code->program = program.str();
-  code->debug = debug.str();
+  code->program = std::move(program);
+  code->debug = std::move(debug);
   unsigned next = 0;
   for (const runtime::ResultSpec &result : facts.results) {
     code->published.push_back(result.kind == StepResult::Publish ? std::optional(next++) : std::nullopt);
   }
-  described.codeBytes = sizeof(ProgramCode) + code->step->bytes() + program.size() + debug.size();
+  described.codeBytes = sizeof(ProgramCode) + code->step->bytes() + code->program->size() + code->debug->size();
   described.code = std::move(code);
   described.facts = runtime::writeFacts(facts);
   return described;
@@ -146,20 +151,6 @@ llvm::Error Worker::checkRowLists(const PrivateCode &code, llvm::ArrayRef<runtim
     code.areFixedListsChecked = true;
   }
   return code.sentLists ? check(*code.sentLists, bindings) : llvm::Error::success();
-}
-
-llvm::Expected<std::vector<runtime::HostTensor>> Worker::run(const ProgramCode &code,
-                                                             llvm::ArrayRef<runtime::Binding> bindings,
-                                                             const runtime::RunOptions &options) const {
-  return code.step->run(bindings, options);
-}
-
-llvm::Expected<std::vector<runtime::HostTensor>>
-Worker::run(const PrivateCode &code, llvm::ArrayRef<runtime::CoinInfo> coins, llvm::ArrayRef<runtime::Binding> bindings,
-            std::span<const uint64_t> context, const runtime::RunOptions &options) const {
-  std::vector<runtime::Binding> all(bindings.begin(), bindings.end());
-  llvm::append_range(all, drawCoins(coins, options.threads, context));
-  return code.step->run(all, options);
 }
 
 std::string Worker::lacksForPrivateTables() const {

@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // The worker: the side of an owner that has the code of programs. It decodes, proves, draws coins and runs; sessions,
-// accounts, labels and books are the front's, which knows neither MLIR nor torch. Facts and verdicts cross as bytes.
-// Today both sides are in one process.
+// accounts, labels and books are the front's, which knows neither MLIR nor torch. Service.h puts it behind bytes.
 #ifndef SOJOURN_OWNER_WORKER_WORKER_H
 #define SOJOURN_OWNER_WORKER_WORKER_H
 
-#include "owner/worker/PrivateTerms.h"
 #include "passes/PriceLimits.h"
 #include "runtime/Engine.h"
+#include "runtime/facts/PrivateTerms.h"
 #include "runtime/facts/Verdict.h"
 
 #include "llvm/ADT/ArrayRef.h"
@@ -15,6 +14,7 @@
 #include "llvm/ADT/StringRef.h"
 #include "llvm/Support/Error.h"
 
+#include <array>
 #include <memory>
 #include <optional>
 #include <span>
@@ -22,6 +22,8 @@
 #include <vector>
 
 namespace sojourn::owner {
+
+using runtime::PrivateTerms;
 
 struct ProgramCode; // as it was sent: owner/worker/ProgramCode.h
 struct PrivateCode; // made private for one set of terms
@@ -39,6 +41,7 @@ struct ProvedProgram {
   std::string verdict; ///< as bytes: runtime::readVerdict
   /// Per result the standard error of its noise; NaN where it is not known, nothing where an argument changes it.
   std::vector<std::optional<double>> errors;
+  std::array<uint8_t, 32> digest{}; ///< of the rewritten module, as in the verdict
   std::shared_ptr<const PrivateCode> code;
   size_t codeBytes = 0;
 };
@@ -52,6 +55,10 @@ public:
   explicit Worker(const runtime::Engine &engine) : engine(engine) {}
 
   /// Decodes and verifies a program, holds its price against the limits and prepares it on the engine.
+  llvm::Expected<DescribedProgram> describe(std::shared_ptr<const runtime::Buffer> program,
+                                            std::shared_ptr<const runtime::Buffer> debug,
+                                            const PriceLimits &limits = {}) const;
+  /// Of bytes that it copies.
   llvm::Expected<DescribedProgram> describe(llvm::StringRef program, llvm::StringRef debug,
                                             const PriceLimits &limits = {}) const;
   /// Decodes the program again, rewrites, proves and prepares it. Refused with op, line and reasons where it cannot be
@@ -68,18 +75,9 @@ public:
   llvm::Error checkRowLists(const PrivateCode &code, llvm::ArrayRef<runtime::Binding> bindings,
                             const runtime::RunOptions &options) const;
 
-  llvm::Expected<std::vector<runtime::HostTensor>>
-  run(const ProgramCode &code, llvm::ArrayRef<runtime::Binding> bindings, const runtime::RunOptions &options) const;
-  /// Draws the coins and runs. `context`: the charges and the step that they are for; part of the coins' key.
-  llvm::Expected<std::vector<runtime::HostTensor>> run(const PrivateCode &code, llvm::ArrayRef<runtime::CoinInfo> coins,
-                                                       llvm::ArrayRef<runtime::Binding> bindings,
-                                                       std::span<const uint64_t> context,
-                                                       const runtime::RunOptions &options) const;
-
   /// Empty where the engine has the traits that proofs rest on at this moment; else the reason of a refusal.
   std::string lacksForPrivateTables() const;
 
-private:
   const runtime::Engine &engine;
 };
 

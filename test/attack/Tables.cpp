@@ -103,7 +103,7 @@ void Contents::wrap() {
     columns.push_back(
         {column.name, column.element, owner::Bounds{column.lower, column.upper}, bytes.data(), column.dims});
   }
-  held = std::make_unique<owner::Dataset>(is.name, "", is.rows, std::move(columns), nullptr);
+  held = std::make_shared<owner::Dataset>(is.name, "", is.rows, std::move(columns), nullptr);
 }
 
 void Contents::readRows(llvm::ArrayRef<std::string> columns, llvm::ArrayRef<int64_t> indices, Element element,
@@ -113,7 +113,7 @@ void Contents::readRows(llvm::ArrayRef<std::string> columns, llvm::ArrayRef<int6
       ++readings[row];
     }
   }
-  held->readRows(columns, indices, element, out);
+  owner::TableRows(held).readRows(columns, indices, element, out);
 }
 
 void Contents::enter(owner::Owner &owner) const {

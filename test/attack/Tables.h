@@ -4,6 +4,7 @@
 #define SOJOURN_TEST_ATTACK_TABLES_H
 
 #include "owner/Owner.h"
+#include "owner/worker/TableRows.h"
 #include "test/attack/Dice.h"
 
 #include <map>
@@ -56,7 +57,7 @@ private:
 
   const TableShape &is;
   std::vector<std::vector<uint8_t>> data; ///< per column, row by row
-  std::unique_ptr<owner::Dataset> held;
+  std::shared_ptr<owner::Dataset> held;
   void wrap();
   mutable std::map<int64_t, size_t> readings;
 };

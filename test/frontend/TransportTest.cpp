@@ -4,6 +4,7 @@
 #include "frontend/Sojourn.h"
 #include "owner/Accounts.h"
 #include "owner/Server.h"
+#include "owner/worker/Service.h"
 #include "runtime/wire/Step.h"
 
 #include <gtest/gtest.h>
@@ -16,10 +17,16 @@ namespace {
 
 using namespace sojourn;
 
+static owner::Environment environment() {
+  owner::Environment environment = owner::Environment::system("");
+  environment.worker = owner::cpuWorkers();
+  return environment;
+}
+
 TEST(Transport, LocalServedAndConnectedInOneProcess) {
   auto folder = std::filesystem::temp_directory_path() / ("sojourn-" + std::to_string(std::random_device{}()));
   std::filesystem::create_directories(folder);
-  owner::Owner served(owner::Environment::system(""));
+  owner::Owner served(environment());
   std::string url = "ipc://" + (folder / "o.sock").string();
   auto server = owner::Server::start(served, {url, 2});
   ASSERT_TRUE(bool(server)) << llvm::toString(server.takeError());
@@ -45,7 +52,7 @@ TEST(Transport, LocalServedAndConnectedInOneProcess) {
 TEST(Transport, CredentialsSayWhoConnects) {
   auto folder = std::filesystem::temp_directory_path() / ("sojourn-" + std::to_string(std::random_device{}()));
   std::filesystem::create_directories(folder);
-  owner::Owner served(owner::Environment::system(""));
+  owner::Owner served(environment());
   std::string url = "ipc://" + (folder / "o.sock").string(), identity = folder / "me.key";
   auto key = signing::SigningKey::makeClient(identity);
   ASSERT_TRUE(key);
@@ -70,7 +77,7 @@ TEST(Transport, CredentialsSayWhoConnects) {
 TEST(Transport, CopiesOfAServedOwner) {
   auto folder = std::filesystem::temp_directory_path() / ("sojourn-" + std::to_string(std::random_device{}()));
   std::filesystem::create_directories(folder);
-  owner::Owner served(owner::Environment::system(""));
+  owner::Owner served(environment());
   std::string url = "ipc://" + (folder / "o.sock").string();
   auto server = owner::Server::start(served, {url, 2});
   ASSERT_TRUE(bool(server)) << llvm::toString(server.takeError());

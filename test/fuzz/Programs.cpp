@@ -2,8 +2,9 @@
 // Programs as they arrive: decoded, verified, priced, planned, run on one thread and on several, and encoded again.
 // An input is the length of the program's bytes (32 bits), these, and behind them its debug table.
 #include "dialect/Signature.h"
-#include "owner/PlanCache.h"
+#include "owner/RequestError.h"
 #include "owner/worker/ProgramCode.h"
+#include "owner/worker/Worker.h"
 #include "runtime/Program.h"
 #include "test/fuzz/Bytes.h"
 #include "test/fuzz/Frame.h"
@@ -97,13 +98,13 @@ protected:
   std::string change(std::string input, size_t most, Dice &dice) override;
 
 private:
-  void runPlan(const owner::Plan &plan);
+  void runPlan(const owner::ProgramCode &code, const runtime::ProgramFacts &facts);
   runtime::ArenaPool arenas;
 };
 
 void Programs::play(std::string_view input) {
   const auto [program, debug] = splitPair(input);
-  auto plan = owner::makePlan(program, debug, smallLimits());
+  auto plan = owner::cpuWorker().describe(program, debug, smallLimits());
   if (!plan) {
     const owner::RequestError error = owner::takeRequestError(plan.takeError());
     if (error.code == sojourn_wire::ErrorCode_Internal) {
@@ -134,13 +135,17 @@ void Programs::play(std::string_view input) {
     (void)runtime::describeProgram(**again);
     (void)runtime::printProgram(**again, size_t{1} << 16);
   }
-  runPlan(**plan);
+  auto facts = runtime::readFacts(plan->facts);
+  if (!facts) {
+    broken("the facts of a program break a rule: " + llvm::toString(facts.takeError()));
+  }
+  runPlan(*plan->code, *facts);
 }
 
-void Programs::runPlan(const owner::Plan &plan) {
-  const runtime::Code &executable = *plan.code->step;
+void Programs::runPlan(const owner::ProgramCode &code, const runtime::ProgramFacts &facts) {
+  const runtime::Code &executable = *code.step;
   size_t bytes = 0;
-  for (const runtime::ResultSpec &spec : plan.facts.results) {
+  for (const runtime::ResultSpec &spec : facts.results) {
     bytes += spec.kind == StepResult::Commit ? 0 : std::min(spec.type.bytes(), kBoundBytes + 1);
   }
   for (const runtime::ArgSpec &spec : executable.args()) {

@@ -3,9 +3,10 @@
 #ifndef SOJOURN_TEST_OWNER_AUDITSUPPORT_H
 #define SOJOURN_TEST_OWNER_AUDITSUPPORT_H
 
-#include "owner/PlanCache.h"
 #include "owner/worker/Coins.h"
 #include "owner/worker/ProgramCode.h"
+#include "owner/worker/TableRows.h"
+#include "owner/worker/Worker.h"
 #include "runtime/privacy/Filter.h"
 #include "runtime/privacy/Tail.h"
 #include "test/owner/AuditSeam.h"
@@ -46,11 +47,12 @@ class Step {
 public:
   /// Arguments: numbers `state`, if there are any; a seed; the table.
   Step(const std::string &module, PrivateTerms terms, const Dataset &dataset, std::vector<float> state = {})
-      : dataset(dataset) {
+      : rows(std::make_unique<TableRows>(std::shared_ptr<const Dataset>(std::shared_ptr<void>(), &dataset))) {
     const runtime::EncodedProgram program = encode(module);
-    auto made = makePlan(program.program, program.debug);
+    auto made = cpuWorker().describe(program.program, program.debug);
     EXPECT_TRUE(bool(made)) << llvm::toString(made.takeError());
-    const size_t count = (*made)->facts.args.size();
+    const runtime::ProgramFacts facts = llvm::cantFail(runtime::readFacts(made->facts));
+    const size_t count = facts.args.size();
     terms.publicArguments.assign(count, true);
     terms.publicArguments.back() = false;
     terms.tables.resize(count);
@@ -62,17 +64,18 @@ public:
           {column.name, column.element, runtime::Extent{column.bounds->lower, column.bounds->upper}});
     }
     terms.extents.resize(count);
-    auto noised = makePrivatePlan(**made, terms);
+    auto noised = cpuWorker().prove(*made->code, terms);
     if (!noised) {
       ADD_FAILURE() << llvm::toString(noised.takeError()) << "\n" << module;
       throw std::runtime_error("no plan");
     }
-    plan = std::move(*noised);
+    plan =
+        std::make_unique<Planned>(Planned{llvm::cantFail(runtime::readVerdict(noised->verdict, facts)), noised->code});
     if (!state.empty()) {
       add<float>({Element::f32, {static_cast<int64_t>(state.size())}}, state);
     }
     add<int64_t>({Element::i64, {}}, {7});
-    bindings.push_back({{}, &dataset});
+    bindings.push_back({{}, rows.get()});
   }
 
   std::vector<runtime::HostTensor> run() const {
@@ -97,8 +100,12 @@ public:
                       static_cast<int>(plan->verdict.sites[site].exponent));
   }
 
-  const Dataset &dataset;
-  std::shared_ptr<const PrivatePlan> plan;
+  struct Planned {
+    runtime::Verdict verdict;
+    std::shared_ptr<const PrivateCode> code;
+  };
+  std::unique_ptr<const TableRows> rows;
+  std::unique_ptr<const Planned> plan;
   std::vector<runtime::Binding> bindings;
 
 private:

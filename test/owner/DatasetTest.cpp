@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Registration: what comes in, what is refused, what a second owner finds in the store.
 #include "owner/Import.h"
+#include "owner/worker/TableRows.h"
 #include "test/owner/Support.h"
 
 #include <arrow/api.h>
@@ -253,7 +254,7 @@ TEST_F(Registration, RowsConvertAndEndInZeros) {
   double data[] = {1.7, -2.2, 3e10, 0};
   auto table = importTable({"", {{"a", Element::f64, 4, data}}}, options());
   ASSERT_TRUE(bool(table));
-  Dataset dataset("t", "1", 4, table->columns, table->storage);
+  const TableRows dataset(std::make_shared<Dataset>("t", "1", 4, table->columns, table->storage));
   int32_t out[6];
   dataset.readRows({"a"}, {2, -1, 1, 0, 4, std::numeric_limits<int64_t>::min()}, Element::i32, out);
   int32_t expected[6] = {std::numeric_limits<int32_t>::max(), 0, -2, 1, 0, 0};

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Goal: the owner serves steps on any engine. Method: an owner on a reference interpreter beside one on the CPU, with
 // the same requests; ops and traits that the interpreter lacks.
+#include "owner/worker/Service.h"
 #include "test/owner/Support.h"
 #include "test/runtime/engine/ReferenceEngine.h"
 
@@ -99,7 +100,7 @@ TEST(Engines, TrainingOnAReferenceInterpreter) {
   World world, other;
   runtime::test::ReferenceEngine engine;
   Environment environment = other.environment();
-  environment.engine = &engine;
+  environment.worker = workersOn(engine);
   Owner cpu(world.environment()), reference(environment);
   const std::vector<float> expected = train(cpu), found = train(reference);
   EXPECT_EQ(engine.runs, 22u);
@@ -115,7 +116,7 @@ TEST(Engines, AnOpWithoutAKernelIsNamedWhenTheProgramIsPlanned) {
   World world;
   runtime::test::ReferenceEngine engine;
   Environment environment = world.environment();
-  environment.engine = &engine;
+  environment.worker = workersOn(engine);
   Owner owner(environment);
   Client client(owner);
   const runtime::EncodedProgram program = encode(
@@ -136,7 +137,7 @@ TEST(Engines, PrivateTablesNeedTheTraitsOfProofs) {
     runtime::test::ReferenceEngine engine;
     engine.lacked = trait;
     Environment environment = world.environment();
-    environment.engine = &engine;
+    environment.worker = workersOn(engine);
     Owner owner(environment);
     registerNumbers(owner, "numbers", Policy::privateOnly);
     Client client(owner);

@@ -207,7 +207,7 @@ TEST_F(Policies, OfAnotherOwnersDatasetNothingIsKnown) {
   Environment environment = world.environment();
   auto key = Accounts::openKey(environment);
   ASSERT_TRUE(bool(key)) << llvm::toString(key.takeError());
-  auto store = Store::open(environment, key->publicKey());
+  auto store = Store::open(environment, key->publicKey(), testWorker());
   ASSERT_TRUE(bool(store)) << llvm::toString(store.takeError());
   auto loaded = (*store)->find("t");
   ASSERT_TRUE(loaded && *loaded);

@@ -259,7 +259,7 @@ TEST(Parallel, MemoryOfRunningStepsIsBounded) {
                                  "\n    return %s : tensor<f32>"));
   };
   // Two of these do not fit at once, one of four times the size never does.
-  auto made = makePlan(program(1 << 20).program, program(1 << 20).debug);
+  auto made = makePlan(testWorker(), program(1 << 20).program, program(1 << 20).debug);
   ASSERT_TRUE(bool(made)) << llvm::toString(made.takeError());
   Limits limits;
   limits.threads = 1;

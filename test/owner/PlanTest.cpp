@@ -16,7 +16,7 @@ namespace sojourn::owner::test {
 namespace {
 
 std::shared_ptr<const Plan> plan(const runtime::EncodedProgram &program) {
-  auto made = makePlan(program.program, program.debug);
+  auto made = makePlan(testWorker(), program.program, program.debug);
   EXPECT_TRUE(bool(made)) << llvm::toString(made.takeError());
   return made ? *made : nullptr;
 }
@@ -46,15 +46,15 @@ runtime::EncodedProgram longProgram(int ops) {
 TEST(PlanCaches, TheVerifiedModuleCanBeHadAgain) {
   auto made = plan(readProgram());
   mlir::MLIRContext context(mlir::MLIRContext::Threading::DISABLED);
-  auto module = runtime::decodeProgram(context, made->code->program, made->code->debug);
+  auto module = runtime::decodeProgram(context, textOf(*made->code->program), textOf(*made->code->debug));
   ASSERT_TRUE(bool(module)) << llvm::toString(module.takeError());
-  EXPECT_EQ(runtime::hashProgram(made->code->program), readProgram().hash);
+  EXPECT_EQ(runtime::hashProgram(textOf(*made->code->program)), readProgram().hash);
 }
 
 TEST(PlanCaches, HoldAsManyAsTheirBytesAllow) {
   auto small = plan(keepProgram()), large = plan(longProgram(200));
   EXPECT_GT(large->bytes(), 2 * small->bytes());
-  EXPECT_GT(large->bytes(), large->code->program.size() + large->code->debug.size() + large->text.size());
+  EXPECT_GT(large->bytes(), large->code->program->size() + large->code->debug->size() + large->text.size());
   PlanCache cache(100, 3 * small->bytes() + 10);
   for (uint8_t number = 0; number < 3; ++number) {
     auto entry = small;
@@ -240,7 +240,7 @@ TEST(Budgets, SmallRunsAndClientsWithAnIdentityWaitForNobody) {
 
 /// Plans of one account do not drive out those of others.
 TEST(PlanCaches, AccountsMakeRoomForThemselves) {
-  auto made = makePlan(keepProgram().program, keepProgram().debug);
+  auto made = makePlan(testWorker(), keepProgram().program, keepProgram().debug);
   ASSERT_TRUE(bool(made)) << llvm::toString(made.takeError());
   auto key = [](unsigned number) {
     PlanKey result;
@@ -281,7 +281,7 @@ std::string refusalOf(const std::string &a, const std::string &b, const std::str
                             "> {sojourn.kind = \"upload\"}) -> (tensor<" + result + "> {sojourn.result = \"keep\"})",
                         "    %r" + (results > 1 ? ":" + std::to_string(results) : "") + " = " + op + "\n    return %r" +
                             (results > 1 ? "#0" : "") + " : tensor<" + result + ">\n"));
-  auto made = makePlan(program.program, program.debug, limits);
+  auto made = makePlan(testWorker(), program.program, program.debug, limits);
   return made ? "" : takeRequestError(made.takeError()).message;
 }
 

@@ -184,7 +184,7 @@ TEST(PrivateParallel, RefusalsAreRemembered) {
 /// One that costs too much only once it is private is rewritten once, too.
 TEST(PrivateParallel, AnExcessivePriceIsRemembered) {
   const runtime::EncodedProgram sum = sumProgram();
-  auto plan = makePlan(sum.program, sum.debug, PriceLimits());
+  auto plan = makePlan(testWorker(), sum.program, sum.debug, PriceLimits());
   ASSERT_TRUE(bool(plan)) << llvm::toString(plan.takeError());
   Limits limits;
   limits.price.operations = (*plan)->facts.operations; // just enough for the program itself

@@ -274,7 +274,7 @@ TEST_F(PrivateTables, StepsGiveNumbersWithinTheirBounds) {
 /// Equal terms give equal modules, and other terms another one.
 TEST_F(PrivateTables, VerdictsNameTheModuleThatWasProved) {
   const runtime::EncodedProgram sum = sumProgram();
-  auto plan = makePlan(sum.program, sum.debug);
+  auto plan = makePlan(testWorker(), sum.program, sum.debug);
   ASSERT_TRUE(bool(plan)) << llvm::toString(plan.takeError());
   auto verdictAt = [&](double rho) {
     PrivateTerms terms;
@@ -282,7 +282,8 @@ TEST_F(PrivateTables, VerdictsNameTheModuleThatWasProved) {
     terms.tables = {{.isPrivate = true, .rows = 4, .columns = {{"a", Element::f64, runtime::Extent{0, 10}}}}};
     terms.extents.resize(1);
     terms.releases = {{.rho = rho}};
-    auto made = llvm::cantFail(makePrivatePlan(**plan, terms));
+    bool isLasting = false;
+    auto made = llvm::cantFail(makePrivatePlan(testWorker(), **plan, terms, {}, isLasting));
     return made->verdict;
   };
   const runtime::Verdict verdict = verdictAt(0.1);
@@ -294,7 +295,7 @@ TEST_F(PrivateTables, VerdictsNameTheModuleThatWasProved) {
 /// Prices so small that the noise is beyond its sampler, or the integers: refused as noise that cannot be drawn.
 TEST_F(PrivateTables, TinyPricesAreRefused) {
   const runtime::EncodedProgram sum = sumProgram();
-  auto plan = makePlan(sum.program, sum.debug);
+  auto plan = makePlan(testWorker(), sum.program, sum.debug);
   ASSERT_TRUE(bool(plan)) << llvm::toString(plan.takeError());
   for (double tiny : {1e-15, 1e-19, 1e-30, 1e-300, 5e-324}) {
     for (bool isLaplace : {false, true}) {
@@ -306,8 +307,10 @@ TEST_F(PrivateTables, TinyPricesAreRefused) {
       if (!isLaplace && terms.releases[0].rho == 0) {
         continue;
       }
-      auto made = makePrivatePlan(**plan, terms);
+      bool isLasting = false;
+      auto made = makePrivatePlan(testWorker(), **plan, terms, {}, isLasting);
       ASSERT_FALSE(bool(made)) << tiny;
+      EXPECT_TRUE(isLasting) << tiny;
       const std::string text = takeRequestError(made.takeError()).message;
       // The least of them that the op of the noise takes is refused for its sampler.
       expectHas(text,

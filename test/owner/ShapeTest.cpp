@@ -3,6 +3,7 @@
 // Random tables are compared with the values they were made of.
 #include "owner/Import.h"
 #include "owner/ReadFile.h"
+#include "owner/worker/TableRows.h"
 #include "test/owner/Support.h"
 
 #include "llvm/ADT/STLExtras.h"
@@ -200,7 +201,7 @@ TEST_F(Shapes, WrongShapesNameTheColumn) {
 TEST_F(Shapes, ReadRowsOfShapedColumns) {
   auto data = pixels(4 * 6);
   auto table = imported({"", {{"image", Element::u8, 4, data.data(), {3, 2}}}});
-  Dataset dataset("t", "1", 4, table.columns, table.storage);
+  const TableRows dataset(std::make_shared<Dataset>("t", "1", 4, table.columns, table.storage));
   std::vector<int64_t> rows{3, -1, 0, 4, 3, std::numeric_limits<int64_t>::max()};
   std::vector<uint8_t> same(6 * rows.size(), 99);
   dataset.readRows({"image"}, rows, Element::u8, same.data());

@@ -74,9 +74,9 @@ Scores play(const Design &design, size_t transcripts, Scores *front = nullptr) {
   PrivateTerms terms;
   terms.releases = {{.rho = 1 / (2 * kSigma * kSigma)}};
   const Step step(moduleFor(design), terms, rows);
-  const CoinInfo &noise = step.plan->verdict.coins[0], &list = step.plan->verdict.coins[1];
-  EXPECT_EQ(noise.kind, CoinInfo::Kind::gaussian);
-  EXPECT_EQ(list.kind, CoinInfo::Kind::draw);
+  const runtime::CoinInfo &noise = step.plan->verdict.coins[0], &list = step.plan->verdict.coins[1];
+  EXPECT_EQ(noise.kind, runtime::CoinInfo::Kind::gaussian);
+  EXPECT_EQ(list.kind, runtime::CoinInfo::Kind::draw);
   checkFormula(step, design);
   if (front) {
     breakOwner({.drawsInFront = true});

@@ -97,7 +97,7 @@ struct SubjectStores : testing::Test {
     EXPECT_EQ(errorText(Store::makeFolder(environment)), "");
     auto key = Accounts::openKey(environment);
     EXPECT_TRUE(bool(key)) << llvm::toString(key.takeError());
-    auto opened = Store::open(environment, key->publicKey());
+    auto opened = Store::open(environment, key->publicKey(), testWorker());
     EXPECT_TRUE(bool(opened)) << llvm::toString(opened.takeError());
     return std::move(*opened);
   }

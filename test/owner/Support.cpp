@@ -3,6 +3,7 @@
 #include "test/owner/Support.h"
 
 #include "dialect/CoreForm.h"
+#include "owner/worker/Service.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Parser/Parser.h"
@@ -26,8 +27,14 @@ Environment World::environment() {
     }
   };
   environment.storeDirectory = store;
+  environment.worker = cpuWorkers();
   environment.log = [this](std::string_view text) { logged.emplace_back(text); };
   return environment;
+}
+
+WorkerStub &testWorker() {
+  static WorkerStub worker(cpuWorkers()());
+  return worker;
 }
 
 TemporaryFolder::TemporaryFolder() {

@@ -5,6 +5,7 @@
 
 #include "runtime/wire/Messages_generated.h"
 #include "owner/Owner.h"
+#include "owner/WorkerStub.h"
 #include "dialect/Version.h"
 #include "runtime/Program.h"
 #include "runtime/Version.h"
@@ -30,8 +31,11 @@ struct World {
   std::mt19937_64 random{20261121};
   std::string store;
   std::vector<std::string> logged;
-  Environment environment();
+  Environment environment(); ///< with the CPU's worker
 };
+
+/// A worker of this process, for what needs one without an owner.
+WorkerStub &testWorker();
 
 /// A folder that goes with the test.
 struct TemporaryFolder {

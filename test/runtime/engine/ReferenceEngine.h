@@ -16,6 +16,7 @@ public:
   llvm::StringRef name() const override { return "reference"; }
   std::string lacks(EngineTrait trait) const override;
   bool hasKernel(llvm::StringRef op) const override;
+  unsigned threads() const override { return 1; }
   /// The one trait that it does not claim.
   EngineTrait lacked = EngineTrait::addsIntegersExactly;
   /// Runs of its code so far.

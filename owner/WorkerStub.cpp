@@ -1,0 +1,371 @@
+// SPDX-License-Identifier: Apache-2.0
+// Calls of a worker as bytes, and its answers checked (see WorkerStub.h).
+#include "owner/WorkerStub.h"
+
+#include "owner/Text.h"
+#include "runtime/Limits.h"
+#include "runtime/wire/Worker_generated.h"
+
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/ScopeExit.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace sojourn::owner {
+
+using flatbuffers::FlatBufferBuilder;
+using llvm::Twine;
+namespace calls = sojourn_worker;
+
+/// Bytes of a program's text for the log, at most.
+static constexpr size_t kTextMost = size_t{4} << 20;
+/// Of a code, whatever the worker says.
+static constexpr size_t kCodeMost = size_t{1} << 40;
+
+CodeRef::~CodeRef() { worker->drop({}, id); }
+
+namespace {
+
+/// No fault of the client's program.
+llvm::Error brokenWorker(const Twine &what) {
+  return requestError(wire::ErrorCode_Internal, what + ". This is a defect of the owner, please report it");
+}
+
+class WorkerError : public llvm::ErrorInfo<WorkerError> {
+public:
+  static char ID;
+  WorkerError(RequestError error, bool isUnknown, bool isLasting)
+      : error(std::move(error)), isUnknown(isUnknown), isLasting(isLasting) {}
+  void log(llvm::raw_ostream &stream) const override { error.log(stream); }
+  std::error_code convertToErrorCode() const override { return llvm::inconvertibleErrorCode(); }
+  RequestError error;
+  bool isUnknown, isLasting;
+};
+char WorkerError::ID = 0;
+
+std::string textOf(const flatbuffers::String *text, size_t most) {
+  return text ? printable(text->string_view(), most) : std::string();
+}
+
+RequestError errorOf(const calls::Failure &failure) {
+  if (failure.code() > wire::ErrorCode_MAX) {
+    return {wire::ErrorCode_Internal, "the worker failed with unknown code " + std::to_string(failure.code())};
+  }
+  return {static_cast<wire::ErrorCode>(failure.code()), textOf(failure.message(), runtime::limits::kStringBytes),
+          textOf(failure.op(), runtime::limits::kOpNameBytes),
+          textOf(failure.location(), runtime::limits::kLocationTextBytes)};
+}
+
+/// The error as the client gets it.
+llvm::Error plain(llvm::Error error) {
+  return llvm::handleErrors(std::move(error), [](const WorkerError &found) -> llvm::Error {
+    return llvm::make_error<RequestError>(found.error);
+  });
+}
+
+struct Answered {
+  WorkerAnswer answer;
+  const calls::Answer *root = nullptr;
+};
+
+/// The answer of one kind, or a WorkerError.
+template <class Body>
+llvm::Expected<std::pair<const Body *, WorkerAnswer>>
+ask(WorkerPort &port, FlatBufferBuilder &builder, calls::CallBody kind, flatbuffers::Offset<void> body, Memory memory,
+    const CallControl &control, calls::AnswerBody expected) {
+  builder.Finish(calls::CreateCall(builder, kind, body));
+  WorkerCall call;
+  call.bytes = {reinterpret_cast<const char *>(builder.GetBufferPointer()), builder.GetSize()};
+  call.memory = std::move(memory);
+  call.stop = control.stop;
+  call.finish = control.finish;
+  call.progress = control.progress;
+  WorkerAnswer answer = port.call(call);
+  flatbuffers::Verifier verifier(reinterpret_cast<const uint8_t *>(answer.bytes.data()), answer.bytes.size(), 8,
+                                 2 * kPartsMost + 16);
+  const bool isAnswer = answer.bytes.size() >= 8 && verifier.VerifyBuffer<calls::Answer>(nullptr);
+  const auto *root = isAnswer ? flatbuffers::GetRoot<calls::Answer>(answer.bytes.data()) : nullptr;
+  if (!root || !root->body()) { // the verifier allows an empty one
+    return brokenWorker("the worker answered " + Twine(answer.bytes.size()) + " bytes that are no answer");
+  }
+  if (const auto *failure = root->body_as_Failure()) {
+    return llvm::make_error<WorkerError>(errorOf(*failure), failure->is_unknown(), failure->is_lasting());
+  }
+  if (root->body_type() != expected) {
+    return brokenWorker("the worker answered " + Twine(calls::EnumNameAnswerBody(root->body_type())) + ", expected " +
+                        calls::EnumNameAnswerBody(expected));
+  }
+  return std::pair(static_cast<const Body *>(root->body()), std::move(answer));
+}
+
+flatbuffers::Offset<calls::PriceLimits> write(FlatBufferBuilder &builder, const PriceLimits &limits) {
+  return calls::CreatePriceLimits(builder, limits.operations, limits.arenaBytes, limits.scratchBytes, limits.planBytes,
+                                  limits.callSeconds);
+}
+
+llvm::StringRef bytesOf(const flatbuffers::Vector<uint8_t> *vector) {
+  return vector ? llvm::StringRef(reinterpret_cast<const char *>(vector->data()), vector->size()) : llvm::StringRef();
+}
+
+/// Whether the error says that the worker lacks a code.
+bool isUnknown(llvm::Error &error) {
+  bool unknown = false;
+  error = llvm::handleErrors(std::move(error), [&](std::unique_ptr<WorkerError> found) -> llvm::Error {
+    unknown = found->isUnknown;
+    return llvm::Error(std::move(found));
+  });
+  return unknown;
+}
+
+} // namespace
+
+llvm::Expected<DescribedCode> WorkerStub::describe(llvm::StringRef program, llvm::StringRef debug,
+                                                   const PriceLimits &limits, const runtime::StopFlag *stop) {
+  auto code = std::make_shared<CodeRef>(*this, newId());
+  code->program = runtime::copyOf(program.data(), program.size());
+  code->debug = runtime::copyOf(debug.data(), debug.size());
+  code->limits = limits;
+  FlatBufferBuilder builder(128);
+  auto body = calls::CreateDescribe(builder, code->id, write(builder, limits));
+  auto answer = ask<calls::Described>(*port, builder, calls::CallBody_Describe, body.Union(),
+                                      {code->program, code->debug}, {.stop = stop}, calls::AnswerBody_Described);
+  if (!answer) {
+    return plain(answer.takeError());
+  }
+  const calls::Described &described = *answer->first;
+  auto facts = runtime::readFacts(bytesOf(described.facts()));
+  if (!facts) {
+    return brokenWorker(llvm::toString(facts.takeError()));
+  }
+  code->workerBytes = std::min<size_t>(described.code_bytes(), kCodeMost);
+  return DescribedCode{std::move(*facts), textOf(described.text(), kTextMost), std::move(code)};
+}
+
+llvm::Error WorkerStub::teach(const CodeRef &code, const runtime::StopFlag *stop) {
+  FlatBufferBuilder builder(256 + code.terms.size());
+  if (!code.of) {
+    auto body = calls::CreateDescribe(builder, code.id, write(builder, code.limits));
+    auto answer = ask<calls::Described>(*port, builder, calls::CallBody_Describe, body.Union(),
+                                        {code.program, code.debug}, {.stop = stop}, calls::AnswerBody_Described);
+    return answer ? llvm::Error::success() : answer.takeError();
+  }
+  for (int attempt = 0;; ++attempt) {
+    builder.Clear();
+    auto terms = builder.CreateVector(reinterpret_cast<const uint8_t *>(code.terms.data()), code.terms.size());
+    auto digest = builder.CreateVector(code.digest.data(), code.digest.size());
+    auto limits = write(builder, code.limits);
+    auto body = calls::CreateProve(builder, code.of->id, code.id, terms, limits, digest);
+    auto answer = ask<calls::Proved>(*port, builder, calls::CallBody_Prove, body.Union(), {}, {.stop = stop},
+                                     calls::AnswerBody_Proved);
+    llvm::Error error = answer ? llvm::Error::success() : answer.takeError();
+    if (!error || attempt > 0 || !isUnknown(error)) {
+      return error;
+    }
+    llvm::consumeError(std::move(error));
+    if (llvm::Error failed = teach(*code.of, stop)) {
+      return failed;
+    }
+  }
+}
+
+llvm::Expected<ProvedCode> WorkerStub::prove(const std::shared_ptr<const CodeRef> &program,
+                                             const runtime::ProgramFacts &facts, const runtime::PrivateTerms &terms,
+                                             const PriceLimits &limits, bool &isLasting,
+                                             const runtime::StopFlag *stop) {
+  auto code = std::make_shared<CodeRef>(*this, newId());
+  code->of = program;
+  code->terms = runtime::writeTerms(terms);
+  code->limits = limits;
+  isLasting = false;
+  for (int attempt = 0;; ++attempt) {
+    FlatBufferBuilder builder(256 + code->terms.size());
+    auto termsVector = builder.CreateVector(reinterpret_cast<const uint8_t *>(code->terms.data()), code->terms.size());
+    auto limitsTable = write(builder, limits);
+    auto body = calls::CreateProve(builder, program->id, code->id, termsVector, limitsTable);
+    auto answer = ask<calls::Proved>(*port, builder, calls::CallBody_Prove, body.Union(), {}, {.stop = stop},
+                                     calls::AnswerBody_Proved);
+    if (!answer) {
+      llvm::Error error = answer.takeError();
+      if (attempt == 0 && isUnknown(error)) {
+        llvm::consumeError(std::move(error));
+        if (llvm::Error failed = teach(*program, stop)) {
+          return plain(std::move(failed));
+        }
+        continue;
+      }
+      return llvm::handleErrors(std::move(error), [&](const WorkerError &found) -> llvm::Error {
+        isLasting = found.isLasting;
+        return llvm::make_error<RequestError>(found.error);
+      });
+    }
+    const calls::Proved &proved = *answer->first;
+    auto verdict = runtime::readVerdict(bytesOf(proved.verdict()), facts);
+    if (!verdict) {
+      return brokenWorker(llvm::toString(verdict.takeError()));
+    }
+    ProvedCode made;
+    const size_t results = facts.results.size();
+    if (!proved.errors() || !proved.varies() || proved.errors()->size() != results ||
+        proved.varies()->size() != results) {
+      return brokenWorker("the worker gave standard errors of other results");
+    }
+    for (size_t at = 0; at < results; ++at) {
+      const auto index = static_cast<flatbuffers::uoffset_t>(at);
+      made.errors.push_back(proved.varies()->Get(index) ? std::nullopt : std::optional(proved.errors()->Get(index)));
+    }
+    code->digest = verdict->moduleDigest;
+    code->workerBytes = std::min<size_t>(proved.code_bytes(), kCodeMost);
+    made.verdict = std::move(*verdict);
+    made.code = std::move(code);
+    return made;
+  }
+}
+
+llvm::Expected<std::vector<std::optional<runtime::Extent>>>
+WorkerStub::inspect(const CodeRef &code, const BoundWords &bound, llvm::ArrayRef<unsigned> ranges, unsigned threads,
+                    const runtime::StopFlag *stop) {
+  for (int attempt = 0;; ++attempt) {
+    FlatBufferBuilder builder(256 + 8 * bound.words.size());
+    auto words = builder.CreateVector(bound.words), uploads = builder.CreateVector(bound.uploads);
+    auto bindings = calls::CreateBindings(builder, words, uploads);
+    auto wanted = builder.CreateVector(ranges.data(), ranges.size());
+    auto body = calls::CreateInspect(builder, code.id, bindings, wanted, threads);
+    auto answer = ask<calls::Inspected>(*port, builder, calls::CallBody_Inspect, body.Union(), bound.memory,
+                                        {.stop = stop}, calls::AnswerBody_Inspected);
+    if (!answer) {
+      llvm::Error error = answer.takeError();
+      if (attempt == 0 && isUnknown(error)) {
+        llvm::consumeError(std::move(error));
+        if (llvm::Error failed = teach(code, stop)) {
+          return plain(std::move(failed));
+        }
+        continue;
+      }
+      return plain(std::move(error));
+    }
+    const auto *found = answer->first->ranges();
+    if ((found ? found->size() : 0) != ranges.size()) {
+      return brokenWorker("the worker gave ranges of other arguments");
+    }
+    std::vector<std::optional<runtime::Extent>> extents;
+    for (size_t at = 0; at < ranges.size(); ++at) {
+      const calls::Range &range = *found->Get(static_cast<flatbuffers::uoffset_t>(at));
+      const bool isRange = std::isfinite(range.low()) && std::isfinite(range.high()) && range.low() <= range.high();
+      if (range.is_known() && !isRange) {
+        return brokenWorker("the worker gave a range that is none");
+      }
+      extents.push_back(range.is_known() ? std::optional(runtime::Extent{range.low(), range.high()}) : std::nullopt);
+    }
+    return extents;
+  }
+}
+
+/// The parts that ran, with what they publish.
+static llvm::Expected<RanParts> readRan(const calls::Ran &ran, WorkerAnswer &answer, size_t asked,
+                                        const runtime::ProgramFacts &facts) {
+  RanParts found;
+  const size_t count = ran.parts() ? ran.parts()->size() : 0;
+  if (count > asked || answer.memory.size() != count * facts.publishes) {
+    return brokenWorker("the worker ran " + Twine(count) + " parts of " + Twine(asked) + " and published " +
+                        Twine(answer.memory.size()) + " values");
+  }
+  found.parts.resize(count);
+  size_t next = 0;
+  for (size_t at = 0; at < count; ++at) {
+    RanParts::Part &part = found.parts[at];
+    part.published.reserve(facts.publishes);
+    for (const runtime::ResultSpec &result : facts.results) {
+      if (result.kind != StepResult::Publish) {
+        continue;
+      }
+      std::shared_ptr<runtime::Buffer> &buffer = answer.memory[next++];
+      if (!buffer || buffer->size() < result.type.bytes()) {
+        return brokenWorker("the worker published a value of another size than its program declares");
+      }
+      part.published.push_back({result.type, std::move(buffer)});
+    }
+    if (const auto *errors = ran.parts()->Get(static_cast<flatbuffers::uoffset_t>(at))->errors()) {
+      if (errors->size() != 0 && errors->size() != facts.results.size()) {
+        return brokenWorker("the worker gave standard errors of other results");
+      }
+      part.errors.assign(errors->begin(), errors->end());
+    }
+  }
+  if (const auto *failure = ran.failure()) {
+    found.failure = errorOf(*failure);
+  }
+  return found;
+}
+
+llvm::Expected<RanParts> WorkerStub::run(llvm::ArrayRef<RunPart> parts, const BoundWords &bound,
+                                         const runtime::ProgramFacts &facts, unsigned threads, uint64_t withinUs,
+                                         const CallControl &control) {
+  for (int attempt = 0;; ++attempt) {
+    const uint64_t run = newId();
+    size_t words = 0;
+    for (const RunPart &part : parts) {
+      words += 8 + part.words.size() + part.results.size() + part.context.size() + part.drops.size();
+    }
+    FlatBufferBuilder builder(256 + 8 * words);
+    std::vector<flatbuffers::Offset<calls::Part>> offsets;
+    offsets.reserve(parts.size());
+    for (const RunPart &part : parts) {
+      auto list = [&](const std::vector<uint64_t> &from) { return from.empty() ? 0 : builder.CreateVector(from); };
+      auto bindings = list(part.words), results = list(part.results), context = list(part.context),
+           drops = list(part.drops);
+      offsets.push_back(calls::CreatePart(builder, part.code->id, bindings, results, context, drops));
+    }
+    auto partsVector = builder.CreateVector(offsets);
+    auto uploads = bound.uploads.empty() ? 0 : builder.CreateVector(bound.uploads);
+    auto body = calls::CreateRun(builder, run, partsVector, uploads, threads, withinUs);
+    auto answer = ask<calls::Ran>(*port, builder, calls::CallBody_Run, body.Union(), bound.memory, control,
+                                  calls::AnswerBody_Ran);
+    if (!answer) {
+      return plain(answer.takeError());
+    }
+    const calls::Ran &ran = *answer->first;
+    if (attempt == 0 && ran.failure() && ran.failure()->is_unknown() && (!ran.parts() || ran.parts()->size() == 0)) {
+      if (llvm::Error failed = teach(*parts[0].code, control.stop)) {
+        return plain(std::move(failed));
+      }
+      continue;
+    }
+    return readRan(ran, answer->second, parts.size(), facts);
+  }
+}
+
+llvm::Expected<WorkerStub::Received> WorkerStub::put(uint64_t value, size_t size, size_t offset,
+                                                     std::shared_ptr<runtime::Buffer> part) {
+  FlatBufferBuilder builder(128);
+  auto body = calls::CreatePut(builder, value, size, offset);
+  auto answer = ask<calls::Received>(*port, builder, calls::CallBody_Put, body.Union(), {std::move(part)}, {},
+                                     calls::AnswerBody_Received);
+  if (!answer) {
+    return plain(answer.takeError());
+  }
+  if (answer->first->bytes() > size) {
+    return brokenWorker("the worker took in more bytes than the upload has");
+  }
+  return Received{answer->first->bytes(), answer->first->is_bits()};
+}
+
+void WorkerStub::drop(llvm::ArrayRef<uint64_t> values, llvm::ArrayRef<uint64_t> codes) noexcept {
+  if (values.empty() && codes.empty()) {
+    return;
+  }
+  try {
+    FlatBufferBuilder builder(128 + 8 * (values.size() + codes.size()));
+    auto valuesVector = values.empty() ? 0 : builder.CreateVector(values.data(), values.size());
+    auto codesVector = codes.empty() ? 0 : builder.CreateVector(codes.data(), codes.size());
+    auto body = calls::CreateDrop(builder, valuesVector, codesVector);
+    auto answer =
+        ask<calls::Dropped>(*port, builder, calls::CallBody_Drop, body.Union(), {}, {}, calls::AnswerBody_Dropped);
+    if (!answer) {
+      llvm::consumeError(answer.takeError());
+    }
+  } catch (const std::bad_alloc &) { // goes with the worker
+  }
+}
+
+} // namespace sojourn::owner

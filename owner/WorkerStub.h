@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+// The front's side of a worker: calls as functions. Answers may be anything: each is checked.
+#ifndef SOJOURN_OWNER_WORKERSTUB_H
+#define SOJOURN_OWNER_WORKERSTUB_H
+
+#include "owner/RequestError.h"
+#include "owner/worker/Port.h"
+#include "passes/PriceLimits.h"
+#include "runtime/HostTensor.h"
+#include "runtime/facts/PrivateTerms.h"
+#include "runtime/facts/Verdict.h"
+
+#include "llvm/ADT/ArrayRef.h"
+#include "llvm/Support/Error.h"
+
+#include <array>
+#include <atomic>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace sojourn::owner {
+
+class WorkerStub;
+
+/// A code of the worker, and all that another worker needs to make it again. The worker drops it with the last
+/// reference. Immutable.
+struct CodeRef {
+  CodeRef(WorkerStub &worker, uint64_t id) : worker(&worker), id(id) {}
+  ~CodeRef();
+  CodeRef(const CodeRef &) = delete;
+  CodeRef &operator=(const CodeRef &) = delete;
+
+  WorkerStub *worker;
+  const uint64_t id;
+  std::shared_ptr<runtime::Buffer> program, debug;
+  PriceLimits limits;
+  /// Of a proved one: its program, its terms, and the digest of the module that was proved.
+  std::shared_ptr<const CodeRef> of;
+  std::string terms;
+  std::array<uint8_t, 32> digest{};
+  size_t workerBytes = 0; ///< of memory, by the worker's word
+  /// Memory of both sides, in bytes.
+  size_t size() const { return sizeof(*this) + workerBytes + terms.size(); }
+};
+
+struct DescribedCode {
+  runtime::ProgramFacts facts;
+  std::string text; ///< for the log, printable
+  std::shared_ptr<const CodeRef> code;
+};
+
+struct ProvedCode {
+  runtime::Verdict verdict;
+  /// Per result the standard deviation of its noise; NaN where it is not known, nothing where an argument changes it.
+  std::vector<std::optional<double>> errors;
+  std::shared_ptr<const CodeRef> code;
+};
+
+/// Arguments of one step as words (Worker.fbs), and uploads that lie in its message.
+struct BoundWords {
+  std::vector<uint64_t> words;
+  std::vector<uint64_t> uploads; ///< values that lie in `memory`
+  Memory memory;
+};
+
+struct RunPart {
+  const CodeRef *code = nullptr;
+  std::vector<uint64_t> words, results, context, drops;
+};
+
+/// What interrupts a call, and looks on: see WorkerCall.
+struct CallControl {
+  const runtime::StopFlag *stop = nullptr;
+  const std::atomic<bool> *finish = nullptr;
+  std::atomic<uint32_t> *progress = nullptr;
+};
+
+struct RanParts {
+  struct Part {
+    std::vector<runtime::HostTensor> published; ///< in the order of the results
+    std::vector<double> errors;                 ///< per result, where an argument changes one
+  };
+  std::vector<Part> parts;             ///< that ran
+  std::optional<RequestError> failure; ///< of the next one
+};
+
+/// Thread-safe; outlives the codes. Errors are RequestErrors: those of the worker, or Internal where an answer breaks a
+/// rule. `isLasting`: the same call fails again.
+class WorkerStub {
+public:
+  explicit WorkerStub(std::unique_ptr<WorkerPort> port) : port(std::move(port)) {}
+
+  /// A number that nothing of the worker has.
+  uint64_t newId() { return nextId.fetch_add(1, std::memory_order_relaxed); }
+  /// Of values of one step: the first of `count` numbers in a row.
+  uint64_t newIds(size_t count) { return nextId.fetch_add(count, std::memory_order_relaxed); }
+  unsigned threads() const { return port ? port->threads() : 1; }
+
+  llvm::Expected<DescribedCode> describe(llvm::StringRef program, llvm::StringRef debug, const PriceLimits &limits,
+                                         const runtime::StopFlag *stop = nullptr);
+  /// A proof for the program of `facts`. `isLasting` is set where it fails.
+  llvm::Expected<ProvedCode> prove(const std::shared_ptr<const CodeRef> &program, const runtime::ProgramFacts &facts,
+                                   const runtime::PrivateTerms &terms, const PriceLimits &limits, bool &isLasting,
+                                   const runtime::StopFlag *stop = nullptr);
+  /// Refused where the worker cannot serve private tables at this moment, or a proved code would read one at duplicate
+  /// row numbers. Ranges of small tensors among the arguments `ranges`.
+  llvm::Expected<std::vector<std::optional<runtime::Extent>>> inspect(const CodeRef &code, const BoundWords &bound,
+                                                                      llvm::ArrayRef<unsigned> ranges, unsigned threads,
+                                                                      const runtime::StopFlag *stop);
+  /// Runs parts one after another; `facts`: of their program. `bound`: for the uploads of all. No part but the first
+  /// begins after `withinUs` microseconds, 0: no matter when.
+  llvm::Expected<RanParts> run(llvm::ArrayRef<RunPart> parts, const BoundWords &bound,
+                               const runtime::ProgramFacts &facts, unsigned threads, uint64_t withinUs,
+                               const CallControl &control);
+
+  struct Received {
+    size_t bytes = 0; ///< that stand, from the start
+    bool isBits = true;
+  };
+  /// Takes in a part of an upload of `size` bytes.
+  llvm::Expected<Received> put(uint64_t value, size_t size, size_t offset, std::shared_ptr<runtime::Buffer> part);
+  /// Never fails: what a worker cannot drop goes with it.
+  void drop(llvm::ArrayRef<uint64_t> values, llvm::ArrayRef<uint64_t> codes = {}) noexcept;
+
+  void map(uint64_t table, std::shared_ptr<const Dataset> rows) { port->map(table, std::move(rows)); }
+  void unmap(uint64_t table) noexcept { port->unmap(table); }
+
+private:
+  /// Makes a code known that the worker did not know.
+  llvm::Error teach(const CodeRef &code, const runtime::StopFlag *stop);
+
+  const std::unique_ptr<WorkerPort> port;
+  std::atomic<uint64_t> nextId = 1;
+};
+
+} // namespace sojourn::owner
+
+#endif // SOJOURN_OWNER_WORKERSTUB_H

@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0
+// Codes, values and tables by number (see Held.h).
+#include "owner/worker/Held.h"
+
+#include "llvm/ADT/STLExtras.h"
+
+#include <cstring>
+
+namespace sojourn::owner {
+
+HeldCode HeldThings::code(uint64_t id) const {
+  std::shared_lock lock(codesMutex);
+  auto found = codes.find(id);
+  return found == codes.end() ? HeldCode() : found->second;
+}
+
+void HeldThings::insertCode(uint64_t id, HeldCode code) {
+  std::unique_lock lock(codesMutex);
+  std::swap(codes[id], code); // the old one goes after the lock
+  lock.unlock();
+}
+
+std::shared_ptr<const runtime::RowSource> HeldThings::table(uint64_t id) const {
+  std::shared_lock lock(codesMutex);
+  auto found = tables.find(id);
+  return found == tables.end() ? nullptr : found->second;
+}
+
+void HeldThings::insertTable(uint64_t id, std::shared_ptr<const runtime::RowSource> rows) {
+  std::unique_lock lock(codesMutex);
+  tables[id].swap(rows);
+  lock.unlock();
+}
+
+void HeldThings::removeTable(uint64_t id) {
+  std::shared_ptr<const runtime::RowSource> gone;
+  std::unique_lock lock(codesMutex);
+  if (auto found = tables.find(id); found != tables.end()) {
+    gone = std::move(found->second);
+    tables.erase(found);
+  }
+  lock.unlock();
+}
+
+std::optional<HeldValue> HeldThings::value(uint64_t id) const {
+  std::lock_guard lock(valuesMutex);
+  auto found = values.find(id);
+  return found == values.end() ? std::nullopt : std::optional(found->second);
+}
+
+bool HeldThings::insertValues(std::vector<std::pair<uint64_t, HeldValue>> fresh) {
+  std::lock_guard lock(valuesMutex);
+  for (size_t at = 0; at < fresh.size(); ++at) {
+    bool isNew = false;
+    try {
+      isNew = values.try_emplace(fresh[at].first, fresh[at].second).second;
+    } catch (...) {
+      llvm::for_each(llvm::ArrayRef(fresh).take_front(at), [&](const auto &each) { values.erase(each.first); });
+      throw;
+    }
+    if (!isNew) {
+      llvm::for_each(llvm::ArrayRef(fresh).take_front(at), [&](const auto &each) { values.erase(each.first); });
+      return false;
+    }
+  }
+  return true;
+}
+
+std::optional<HeldValue> HeldThings::put(uint64_t id, size_t size, size_t offset, llvm::ArrayRef<uint8_t> part) {
+  HeldValue upload;
+  {
+    std::lock_guard lock(valuesMutex);
+    auto found = values.find(id);
+    if (found == values.end()) {
+      HeldValue fresh;
+      fresh.isUpload = true;
+      fresh.tensor.buffer = runtime::BufferPool::global().allocate(size);
+      found = values.try_emplace(id, std::move(fresh)).first;
+    }
+    upload = found->second;
+  }
+  if (!upload.isUpload || upload.tensor.buffer->size() != size || offset > size || part.size() > size - offset) {
+    return std::nullopt;
+  }
+  if (offset == upload.received && !part.empty()) { // no run binds it before it is whole
+    std::memcpy(static_cast<uint8_t *>(upload.tensor.buffer->data()) + offset, part.data(), part.size());
+    uint8_t all = 0;
+    for (uint8_t byte : part) {
+      all |= byte;
+    }
+    upload.isBits &= all <= 1;
+    upload.received += part.size();
+    std::lock_guard lock(valuesMutex);
+    if (auto found = values.find(id); found != values.end()) {
+      found->second = upload;
+    }
+  }
+  return upload;
+}
+
+void HeldThings::drop(llvm::ArrayRef<uint64_t> valueIds, llvm::ArrayRef<uint64_t> codeIds) {
+  std::vector<HeldValue> goneValues;
+  std::vector<HeldCode> goneCodes;
+  goneValues.reserve(valueIds.size());
+  goneCodes.reserve(codeIds.size());
+  if (!valueIds.empty()) {
+    std::lock_guard lock(valuesMutex);
+    for (uint64_t id : valueIds) {
+      if (auto found = values.find(id); found != values.end()) {
+        goneValues.push_back(std::move(found->second));
+        values.erase(found);
+      }
+    }
+  }
+  if (!codeIds.empty()) {
+    std::unique_lock lock(codesMutex);
+    for (uint64_t id : codeIds) {
+      if (auto found = codes.find(id); found != codes.end()) {
+        goneCodes.push_back(std::move(found->second));
+        codes.erase(found);
+      }
+    }
+  }
+}
+
+size_t HeldThings::valueCount() const {
+  std::lock_guard lock(valuesMutex);
+  return values.size();
+}
+
+size_t HeldThings::codeCount() const {
+  std::shared_lock lock(codesMutex);
+  return codes.size();
+}
+
+} // namespace sojourn::owner

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+// The way from the front of an owner to a worker: bytes and memory. Knows neither MLIR nor torch.
+#ifndef SOJOURN_OWNER_WORKER_PORT_H
+#define SOJOURN_OWNER_WORKER_PORT_H
+
+#include "runtime/Buffer.h"
+#include "runtime/Stop.h"
+#include "runtime/Tensor.h"
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace sojourn::owner {
+
+class Dataset;
+
+/// A value that a worker holds: immutable, known by a number of the front.
+struct Value {
+  runtime::TensorType type;
+  uint8_t engine = 0; ///< of the owner's engines; there is one
+  uint64_t id = 0;    ///< 0: none
+};
+
+using Memory = std::vector<std::shared_ptr<runtime::Buffer>>;
+
+/// Bounds on a call and its answer, beside those of facts and verdicts.
+inline constexpr size_t kPartsMost = 4'096;           ///< of a run
+inline constexpr size_t kMemoryMost = 4'096 * 65'536; ///< buffers beside a call or an answer
+inline constexpr size_t kCallBytesMost = size_t{1} << 30;
+
+struct WorkerCall {
+  std::string_view bytes; ///< runtime/wire/Worker.fbs, Call; aligned to 8 bytes
+  Memory memory = {};
+  /// Ends the work once it is set; null: nothing does.
+  const runtime::StopFlag *stop = nullptr;
+  /// No further part of a run begins once it is set; null: nothing does.
+  const std::atomic<bool> *finish = nullptr;
+  /// Gets the number of parts that have run; null: nobody looks.
+  std::atomic<uint32_t> *progress = nullptr;
+};
+
+struct WorkerAnswer {
+  std::shared_ptr<const void> keep; ///< holds `bytes`
+  std::string_view bytes;           ///< Answer; whatever the worker says, so they are checked
+  Memory memory;
+};
+
+/// Thread-safe.
+class WorkerPort {
+public:
+  virtual ~WorkerPort() = default;
+  /// Throws std::bad_alloc where memory is short, and nothing else.
+  virtual WorkerAnswer call(const WorkerCall &call) = 0;
+  /// Rows that the worker reads from now on, under a number of the front; and no longer.
+  virtual void map(uint64_t table, std::shared_ptr<const Dataset> rows) = 0;
+  virtual void unmap(uint64_t table) = 0;
+  /// Threads that kernels of the worker can use, at least 1.
+  virtual unsigned threads() const = 0;
+};
+
+/// Makes the worker of one owner.
+using WorkerFactory = std::function<std::unique_ptr<WorkerPort>()>;
+
+} // namespace sojourn::owner
+
+#endif // SOJOURN_OWNER_WORKER_PORT_H

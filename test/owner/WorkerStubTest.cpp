@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: Apache-2.0
+// Goal: the front of an owner believes no worker. Method: a worker of this process whose answers are changed, or that
+// has forgotten everything, behind an owner that serves the same requests as ever.
+#include "test/owner/ProxyPort.h"
+#include "test/owner/Support.h"
+#include "test/runtime/privacy/Statistics.h"
+
+#include <numeric>
+#include <random>
+
+using namespace sojourn;
+using namespace sojourn::owner;
+using namespace sojourn::owner::test;
+namespace calls = sojourn_worker;
+
+namespace {
+
+struct Workers : testing::Test {
+  World world;
+  std::shared_ptr<ProxyPort::Hooks> hooks = std::make_shared<ProxyPort::Hooks>();
+  std::unique_ptr<Owner> owner;
+  std::optional<Client> client;
+  void SetUp() override {
+    Environment environment = world.environment();
+    environment.worker = ProxyPort::factory(hooks);
+    owner = std::make_unique<Owner>(environment);
+    registerNumbers(*owner, "open", Policy::open);
+    registerNumbers(*owner, "private", Policy::privateOnly);
+    EXPECT_EQ(errorText(owner->grant(kLocalClient, "private", 1e6, 1e-5)), "");
+    client.emplace(*owner);
+  }
+  const WorkerService &worker() const { return **hooks->worker; }
+
+  std::string keep(uint64_t id) {
+    StepRequest step;
+    step.uploads = {f32({3}, {1, 2, 3})};
+    step.results = {id};
+    return client->run(keepProgram(), step).error();
+  }
+  Reply publish(uint64_t id) {
+    StepRequest step;
+    step.states = {id};
+    return client->run(publishProgram(), step);
+  }
+  Reply sum(const char *table) {
+    StepRequest step;
+    step.tables = {table};
+    if (std::string(table) == "private") {
+      step.spending.releases = {{0, 0.5, 0, false}};
+    }
+    return client->run(sumProgram(), step);
+  }
+};
+
+} // namespace
+
+/// What the worker holds goes with the handle, the session and the plan.
+TEST_F(Workers, NothingIsLeftBehind) {
+  ASSERT_EQ(keep(1), "");
+  ASSERT_EQ(keep(2), "");
+  EXPECT_EQ(sum("private").error(), "");
+  EXPECT_EQ(worker().held().values, 2u);
+  EXPECT_EQ(client->send(releaseBytes(client->session, {1})).error(), "");
+  EXPECT_EQ(worker().held().values, 1u);
+  client->send(uploadBytes(client->session, 9, 12, 0, "abcd"));
+  EXPECT_EQ(worker().held().values, 2u);
+  client->send(uploadBytes(client->session, 9, 0, 0, ""));
+  EXPECT_EQ(worker().held().values, 1u);
+  // A step that fails after its run keeps nothing.
+  StepRequest twice;
+  twice.states = {2};
+  twice.releases = {2};
+  EXPECT_EQ(client->run(publishProgram(), twice).error(), "");
+  EXPECT_EQ(worker().held().values, 0u);
+  ASSERT_EQ(keep(3), "");
+  client->send(byeBytes(client->session));
+  EXPECT_EQ(worker().held().values, 0u);
+  EXPECT_GT(worker().held().codes, 0u);
+}
+
+/// A worker that knows no code is told again, with the digest of what was proved; values are gone with it.
+TEST_F(Workers, AWorkerThatForgotIsTaughtAgain) {
+  EXPECT_EQ(sum("open").error(), "");
+  EXPECT_EQ(sum("private").error(), "");
+  size_t taught = 0;
+  std::vector<std::string> digests;
+  hooks->call = [&](Parcel &parcel) {
+    auto kept = aligned(parcel.bytes);
+    const auto *call = flatbuffers::GetRoot<calls::Call>(kept->data());
+    taught += call->body_type() == calls::CallBody_Describe;
+    if (const auto *prove = call->body_as_Prove()) {
+      digests.emplace_back(prove->digest() ? prove->digest()->size() : 0, ' ');
+    }
+  };
+  auto forget = [&] {
+    std::vector<uint64_t> all(200);
+    std::iota(all.begin(), all.end(), 0);
+    flatbuffers::FlatBufferBuilder builder;
+    auto codes = builder.CreateVector(all);
+    auto body = calls::CreateDrop(builder, 0, codes);
+    builder.Finish(calls::CreateCall(builder, calls::CallBody_Drop, body.Union()));
+    WorkerCall call;
+    call.bytes = {reinterpret_cast<const char *>(builder.GetBufferPointer()), builder.GetSize()};
+    (*hooks->worker)->call(call);
+    EXPECT_EQ(worker().held().codes, 0u);
+  };
+  forget();
+  Reply open = sum("open");
+  ASSERT_EQ(open.error(), "");
+  EXPECT_EQ(values<double>(open.published(0))[0], 10);
+  EXPECT_EQ(taught, 1u);
+  forget();
+  EXPECT_EQ(sum("private").error(), "");
+  ASSERT_EQ(digests.size(), 1u);
+  EXPECT_EQ(digests[0].size(), 32u) << "it must make the module that was proved";
+}
+
+/// Every byte of every answer changed: the request is answered, and what was answered well stands.
+TEST_F(Workers, NoAnswerIsBelieved) {
+  ASSERT_EQ(keep(1), "");
+  std::mt19937_64 random(privacy::test::freshSeed());
+  size_t changedAnswers = 0, refused = 0;
+  size_t target = 0, at = 0, sizeOfTarget = 1;
+  // The calls of three steps, one after another; of each answer all bytes, a few at a time.
+  for (int round = 0; round < 600; ++round) {
+    size_t number = 0;
+    hooks->answer = [&](Parcel &parcel) {
+      if (number++ == target) {
+        sizeOfTarget = parcel.bytes.size();
+        parcel.bytes[at % parcel.bytes.size()] = static_cast<char>(random());
+        if (random() % 16 == 0) {
+          parcel.bytes.resize(random() % (parcel.bytes.size() + 1));
+        }
+        if (random() % 16 == 0) {
+          parcel.memory.clear();
+        }
+        ++changedAnswers;
+      }
+    };
+    const std::string errors = publish(1).error() + sum("open").error() + sum("private").error();
+    refused += !errors.empty();
+    hooks->answer = nullptr;
+    at += 1 + random() % 7;
+    if (at >= sizeOfTarget) {
+      at = 0;
+      ++target;
+    }
+    if (target > 8) {
+      target = 0;
+    }
+  }
+  EXPECT_GT(changedAnswers, 300u);
+  EXPECT_GT(refused, 50u);
+  Reply after = publish(1);
+  EXPECT_EQ(after.error(), "");
+  EXPECT_EQ(values<float>(after.published(0)), (std::vector<float>{1, 2, 3}));
+}
+
+/// Published values are as large as the program says, whatever comes.
+TEST_F(Workers, ShortValuesDoNotLeave) {
+  ASSERT_EQ(keep(1), "");
+  hooks->answer = [&](Parcel &parcel) {
+    for (auto &buffer : parcel.memory) {
+      buffer = runtime::copyOf("ab", 2);
+    }
+  };
+  EXPECT_EQ(publish(1).error(), "Internal: the worker published a value of another size than its program declares. "
+                                "This is a defect of the owner, please report it");
+  hooks->answer = nullptr;
+  EXPECT_EQ(publish(1).error(), "");
+}
+
+TEST(WorkerStubs, AnOwnerWithoutAWorkerSaysSo) {
+  World world;
+  Environment environment = world.environment();
+  environment.worker = nullptr;
+  Owner owner(environment);
+  EXPECT_NE(owner.status().find("this owner has no worker"), std::string::npos);
+  EXPECT_NE(Reply(owner.handle(helloBytes("ada"))).error().find("this owner has no worker"), std::string::npos);
+}

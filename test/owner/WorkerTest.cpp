@@ -1,0 +1,419 @@
+// SPDX-License-Identifier: Apache-2.0
+// Goal: each call of a worker does what runtime/wire/Worker.fbs says, and bytes that are no call harm nothing. Method:
+// calls as bytes to a worker of this process; changed bytes; an engine whose runs wait for frames.
+#include "owner/PlanCache.h"
+#include "test/owner/ProxyPort.h"
+#include "test/owner/Support.h"
+#include "test/runtime/engine/ReferenceEngine.h"
+#include "test/runtime/privacy/Statistics.h"
+
+#include <numeric>
+#include <random>
+
+using namespace sojourn;
+using namespace sojourn::owner;
+using namespace sojourn::owner::test;
+namespace calls = sojourn_worker;
+using flatbuffers::FlatBufferBuilder;
+
+namespace {
+
+/// Calls of one worker.
+struct Caller {
+  explicit Caller(const runtime::Engine &engine = runtime::cpuEngine()) : service(engine) {}
+
+  const calls::Answer &send(FlatBufferBuilder &builder, calls::CallBody kind, flatbuffers::Offset<void> body,
+                            Memory memory = {}, const std::atomic<bool> *finish = nullptr) {
+    builder.Finish(calls::CreateCall(builder, kind, body));
+    WorkerCall call;
+    call.bytes = {reinterpret_cast<const char *>(builder.GetBufferPointer()), builder.GetSize()};
+    call.memory = std::move(memory);
+    call.finish = finish;
+    call.progress = &progress;
+    last = service.call(call);
+    flatbuffers::Verifier verifier(reinterpret_cast<const uint8_t *>(last.bytes.data()), last.bytes.size());
+    EXPECT_TRUE(verifier.VerifyBuffer<calls::Answer>(nullptr));
+    return *flatbuffers::GetRoot<calls::Answer>(last.bytes.data());
+  }
+  std::string describe(uint64_t code, const runtime::EncodedProgram &program, PriceLimits limits = {}) {
+    FlatBufferBuilder builder;
+    auto bounds = calls::CreatePriceLimits(builder, limits.operations, limits.arenaBytes, limits.scratchBytes,
+                                           limits.planBytes, limits.callSeconds);
+    auto body = calls::CreateDescribe(builder, code, bounds);
+    return failure(send(builder, calls::CallBody_Describe, body.Union(),
+                        {runtime::copyOf(program.program.data(), program.program.size()),
+                         runtime::copyOf(program.debug.data(), program.debug.size())}));
+  }
+  struct Part {
+    uint64_t code;
+    std::vector<uint64_t> words, results, drops = {}, context = {};
+  };
+  /// The failure of the run, if it has one; `published` gets the values, `ran` the number of parts that ran.
+  std::string run(const std::vector<Part> &parts, const std::vector<uint64_t> &uploads = {}, Memory memory = {},
+                  uint64_t within = 0, const std::atomic<bool> *finish = nullptr) {
+    FlatBufferBuilder builder;
+    std::vector<flatbuffers::Offset<calls::Part>> offsets;
+    for (const Part &part : parts) {
+      auto words = builder.CreateVector(part.words), results = builder.CreateVector(part.results),
+           context = builder.CreateVector(part.context), drops = builder.CreateVector(part.drops);
+      offsets.push_back(calls::CreatePart(builder, part.code, words, results, context, drops));
+    }
+    auto list = builder.CreateVector(offsets);
+    auto sent = builder.CreateVector(uploads);
+    auto body = calls::CreateRun(builder, 77, list, sent, 1, within);
+    return outcome(send(builder, calls::CallBody_Run, body.Union(), std::move(memory), finish));
+  }
+  std::string resume(uint64_t run, Memory frames) {
+    FlatBufferBuilder builder;
+    return outcome(send(builder, calls::CallBody_Resume, calls::CreateResume(builder, run).Union(), std::move(frames)));
+  }
+  void drop(const std::vector<uint64_t> &values, const std::vector<uint64_t> &codes = {},
+            const std::vector<uint64_t> &runs = {}) {
+    FlatBufferBuilder builder;
+    auto valuesVector = builder.CreateVector(values), codesVector = builder.CreateVector(codes),
+         runsVector = builder.CreateVector(runs);
+    auto body = calls::CreateDrop(builder, valuesVector, codesVector, runsVector);
+    EXPECT_EQ(failure(send(builder, calls::CallBody_Drop, body.Union())), "");
+  }
+  std::string put(uint64_t value, size_t size, size_t offset, const std::string &part) {
+    FlatBufferBuilder builder;
+    auto body = calls::CreatePut(builder, value, size, offset);
+    const calls::Answer &answer =
+        send(builder, calls::CallBody_Put, body.Union(), {runtime::copyOf(part.data(), part.size())});
+    if (const auto *received = answer.body_as_Received()) {
+      return std::to_string(received->bytes()) + (received->is_bits() ? " bits" : "");
+    }
+    return failure(answer);
+  }
+
+  std::string failure(const calls::Answer &answer) {
+    const auto *failed = answer.body_as_Failure();
+    isUnknown = failed && failed->is_unknown();
+    return failed ? failed->message()->str() : "";
+  }
+  std::string outcome(const calls::Answer &answer) {
+    published.clear();
+    isWaiting = answer.body_as_Waits() != nullptr;
+    const auto *done = answer.body_as_Ran();
+    ran = done && done->parts() ? done->parts()->size() : 0;
+    for (const auto &buffer : last.memory) {
+      published.emplace_back(static_cast<const char *>(buffer->data()), buffer->size());
+    }
+    isUnknown = done && done->failure() && done->failure()->is_unknown();
+    return done && done->failure() ? done->failure()->message()->str() : failure(answer);
+  }
+  std::vector<float> numbers(size_t index) const {
+    std::vector<float> all = values<float>(published.at(index));
+    all.resize(3);
+    return all;
+  }
+
+  WorkerService service;
+  WorkerAnswer last;
+  std::vector<std::string> published;
+  size_t ran = 0;
+  bool isUnknown = false, isWaiting = false;
+  std::atomic<uint32_t> progress = 0;
+};
+
+Memory floats(std::vector<float> numbers) { return {runtime::copyOf(numbers.data(), numbers.size() * sizeof(float))}; }
+
+/// State of f32 [3] doubled, and published as it was.
+runtime::EncodedProgram doubleProgram() {
+  return encode(moduleText("(%x: tensor<3xf32> {sojourn.kind = \"state\"}) -> (tensor<3xf32> {sojourn.result = "
+                           "\"commit\", sojourn.target = 0 : i64}, tensor<3xf32> {sojourn.result = \"publish\"})",
+                           "    %y = sojourn.add %x, %x : tensor<3xf32>, tensor<3xf32>\n"
+                           "    return %y, %x : tensor<3xf32>, tensor<3xf32>"));
+}
+
+} // namespace
+
+TEST(WorkerCalls, PartsRunOneAfterAnother) {
+  Caller caller;
+  ASSERT_EQ(caller.describe(1, keepProgram()), "");
+  ASSERT_EQ(caller.describe(2, doubleProgram()), "");
+  ASSERT_EQ(caller.run({{1, {10}, {20}}}, {10}, floats({1, 2, 3})), "");
+  EXPECT_EQ(caller.service.held().values, 1u) << "an upload of a run is gone with it";
+  // Each part reads the value that the one before it wrote, and drops the one before that.
+  ASSERT_EQ(caller.run({{2, {20}, {21, 0}}, {2, {21}, {22, 0}, {21}}, {2, {22}, {23, 0}, {22}}}), "");
+  EXPECT_EQ(caller.ran, 3u);
+  EXPECT_EQ(caller.progress, 4u);
+  ASSERT_EQ(caller.published.size(), 3u);
+  EXPECT_EQ(caller.numbers(0), (std::vector<float>{1, 2, 3}));
+  EXPECT_EQ(caller.numbers(2), (std::vector<float>{4, 8, 12}));
+  EXPECT_EQ(caller.service.held().values, 2u) << "20 and 23";
+  // The first part that fails is the last one; what ran before it stands.
+  EXPECT_NE(caller.run({{2, {23}, {24, 0}}, {2, {999}, {25, 0}}, {2, {24}, {26, 0}}}).find("value 999"),
+            std::string::npos);
+  EXPECT_EQ(caller.ran, 1u);
+  EXPECT_EQ(caller.service.held().values, 3u);
+  EXPECT_NE(caller.run({{2, {24}, {20, 0}}}).find("by a number in use"), std::string::npos);
+  EXPECT_NE(caller.run({{2, {24}, {30}}}).find("results of another number"), std::string::npos);
+  EXPECT_NE(caller.run({}).find("runs 0 parts"), std::string::npos);
+  caller.drop({20, 23, 24, 24, 5}, {1, 2});
+  EXPECT_EQ(caller.service.held().values + caller.service.held().codes, 0u);
+  EXPECT_NE(caller.run({{2, {24}, {30, 0}}}), "");
+  EXPECT_TRUE(caller.isUnknown);
+}
+
+TEST(WorkerCalls, NoPartBeginsOnceTheRunIsToEnd) {
+  Caller caller;
+  ASSERT_EQ(caller.describe(1, keepProgram()), "");
+  std::vector<Caller::Part> parts;
+  for (uint64_t number = 0; number < 4'096; ++number) {
+    parts.push_back({1, {10}, {100 + number}});
+  }
+  const std::atomic<bool> finish = true;
+  EXPECT_EQ(caller.run(parts, {10}, floats({1, 2, 3}), 0, &finish), "");
+  EXPECT_EQ(caller.ran, 1u) << "the first one runs";
+  caller.drop({100});
+  EXPECT_EQ(caller.run(parts, {10}, floats({1, 2, 3}), 1), "");
+  EXPECT_LT(caller.ran, 4'096u) << "they take more than a microsecond";
+  EXPECT_GE(caller.ran, 1u);
+  std::vector<uint64_t> all(4'096);
+  std::iota(all.begin(), all.end(), 100);
+  caller.drop(all);
+  EXPECT_EQ(caller.run(parts, {10}, floats({1, 2, 3})), "");
+  EXPECT_EQ(caller.ran, 4'096u);
+  EXPECT_EQ(caller.service.held().values, 4'096u);
+  parts.push_back({1, {10}, {9'000}});
+  EXPECT_NE(caller.run(parts, {10}, floats({1, 2, 3})).find("runs 4097 parts, expected 1 to 4096"), std::string::npos);
+}
+
+TEST(WorkerCalls, UploadsComeInParts) {
+  Caller caller;
+  ASSERT_EQ(caller.describe(1, keepProgram()), "");
+  const std::string data = bytes<float>({1, 2, 3});
+  EXPECT_EQ(caller.put(5, 12, 0, data.substr(0, 4)), "4");
+  EXPECT_EQ(caller.put(5, 12, 8, data.substr(8)), "4") << "a part ahead of its turn";
+  EXPECT_NE(caller.run({{1, {5}, {6}}}).find("an incomplete upload"), std::string::npos);
+  EXPECT_EQ(caller.put(5, 12, 4, data.substr(4)), "12");
+  EXPECT_NE(caller.put(5, 12, 8, data), "12") << "outside";
+  EXPECT_NE(caller.put(5, 16, 12, "abcd"), "16") << "of another size";
+  EXPECT_EQ(caller.run({{1, {5}, {6}}}), "");
+  EXPECT_NE(caller.put(6, 12, 0, data), "12") << "a value is no upload";
+  EXPECT_EQ(caller.put(7, 4, 0, std::string("\0\1\1", 3)), "3 bits");
+  EXPECT_EQ(caller.put(7, 4, 3, "\2"), "4");
+}
+
+/// A value of another shape than the argument's, whose memory is smaller, is not read.
+TEST(WorkerCalls, ArgumentsAreCheckedAgainstTheProgram) {
+  Caller caller;
+  ASSERT_EQ(caller.describe(1, keepProgram()), "");
+  ASSERT_EQ(caller.describe(2, publishProgram()), "");
+  ASSERT_EQ(caller.describe(3, readProgram()), "");
+  EXPECT_NE(caller.run({{1, {5}, {6}}}, {5}, floats({1, 2})).find("too small"), std::string::npos);
+  EXPECT_NE(caller.run({{1, {}, {6}}}).find("0 arguments, the program has 1"), std::string::npos);
+  EXPECT_NE(caller.run({{3, {4}, {6}}}).find("table 4, which is not mapped"), std::string::npos);
+  EXPECT_NE(caller.run({{1, {5}, {6}}}, {5}, {}).find("1 uploads of 0 buffers"), std::string::npos);
+  const auto pair = encode(
+      moduleText("(%x: tensor<2xf32> {sojourn.kind = \"upload\"}) -> (tensor<2xf32> {sojourn.result = \"keep\"})",
+                 "    return %x : tensor<2xf32>"));
+  ASSERT_EQ(caller.describe(4, pair), "");
+  ASSERT_EQ(caller.run({{4, {5}, {6}}}, {5}, floats({1, 2})), "");
+  EXPECT_NE(caller.run({{2, {6}, {0}}}).find("of another type"), std::string::npos);
+}
+
+/// A proof is for one module: a worker that makes another one of it does not run it.
+TEST(WorkerCalls, AProofNamesItsModule) {
+  Caller caller;
+  const runtime::EncodedProgram sum = sumProgram();
+  runtime::PrivateTerms terms;
+  terms.publicArguments = {false};
+  terms.tables = {{.isPrivate = true, .rows = 4, .columns = {{"a", runtime::Element::f64, runtime::Extent{0, 10}}}}};
+  terms.extents.resize(1);
+  terms.releases = {{.rho = 0.1}};
+  auto prove = [&](uint64_t code, const std::string &text, const std::vector<uint8_t> &digest = {}) {
+    FlatBufferBuilder builder;
+    auto written = builder.CreateVector(reinterpret_cast<const uint8_t *>(text.data()), text.size());
+    auto expected = digest.empty() ? 0 : builder.CreateVector(digest);
+    auto body = calls::CreateProve(builder, 1, code, written, 0, expected);
+    return caller.failure(caller.send(builder, calls::CallBody_Prove, body.Union()));
+  };
+  EXPECT_NE(prove(2, runtime::writeTerms(terms)), "");
+  EXPECT_TRUE(caller.isUnknown);
+  ASSERT_EQ(caller.describe(1, sum), "");
+  ASSERT_EQ(prove(2, runtime::writeTerms(terms)), "");
+  const auto *proved = flatbuffers::GetRoot<calls::Answer>(caller.last.bytes.data())->body_as_Proved();
+  auto facts = runtime::readFacts([&] {
+    FlatBufferBuilder builder;
+    caller.describe(9, sum);
+    const auto *described = flatbuffers::GetRoot<calls::Answer>(caller.last.bytes.data())->body_as_Described();
+    return std::string(reinterpret_cast<const char *>(described->facts()->data()), described->facts()->size());
+  }());
+  ASSERT_TRUE(bool(facts));
+  ASSERT_EQ(prove(2, runtime::writeTerms(terms)), "");
+  proved = flatbuffers::GetRoot<calls::Answer>(caller.last.bytes.data())->body_as_Proved();
+  auto verdict = runtime::readVerdict(
+      {reinterpret_cast<const char *>(proved->verdict()->data()), proved->verdict()->size()}, *facts);
+  ASSERT_TRUE(bool(verdict)) << llvm::toString(verdict.takeError());
+  std::vector<uint8_t> digest(verdict->moduleDigest.begin(), verdict->moduleDigest.end());
+  EXPECT_EQ(prove(3, runtime::writeTerms(terms), digest), "");
+  terms.releases = {{.rho = 0.2}};
+  EXPECT_NE(prove(4, runtime::writeTerms(terms), digest).find("another module than the one that was proved"),
+            std::string::npos);
+  EXPECT_EQ(caller.service.held().codes, 4u) << "1, 9, 2 and 3";
+  EXPECT_NE(prove(5, "no terms"), "");
+  terms.publicArguments = {false, true};
+  terms.tables.resize(2);
+  EXPECT_NE(prove(5, runtime::writeTerms(terms)).find("terms of 2 arguments, the program has 1"), std::string::npos);
+}
+
+/// Terms of every kind come back as they went.
+TEST(WorkerCalls, TermsAsBytes) {
+  runtime::PrivateTerms terms;
+  terms.noiseMultiplier = 1.25;
+  terms.clip = 0.5;
+  terms.metricBound = 7;
+  terms.metricShare = 0.125;
+  terms.perLayer = terms.lossIsSum = true;
+  terms.releases = {{1, 2, 0, false}, {3, 0, 4, true}};
+  terms.publicArguments = {true, false, true};
+  terms.tables = {
+      {}, {true, 4, {{"a", runtime::Element::f64, runtime::Extent{-1, 1}}, {"b", runtime::Element::i64, {}}}}, {}};
+  terms.slots = {5, UINT64_MAX};
+  terms.extents = {runtime::Extent{-2, 2}, std::nullopt, std::nullopt};
+  const std::string text = runtime::writeTerms(terms);
+  auto read = runtime::readTerms(text);
+  ASSERT_TRUE(bool(read)) << llvm::toString(read.takeError());
+  EXPECT_EQ(read->key(), terms.key());
+  EXPECT_EQ(read->tables, terms.tables);
+  EXPECT_EQ(read->extents, terms.extents);
+  EXPECT_EQ(read->publicArguments, terms.publicArguments);
+  EXPECT_EQ(read->slots, terms.slots);
+  for (size_t at = 0; at < text.size(); ++at) { // no byte harms
+    for (int change : {1, 0x80, 0xFF}) {
+      std::string broken = text;
+      broken[at] = static_cast<char>(broken[at] ^ change);
+      if (auto found = runtime::readTerms(broken); !found) {
+        llvm::consumeError(found.takeError());
+      }
+    }
+  }
+}
+
+namespace {
+
+/// Sends its first argument, and computes with what comes in its place.
+class WaitingEngine final : public runtime::test::ReferenceEngine {
+  struct Rest final : runtime::Suspended {
+    llvm::Expected<runtime::RunOutcome> resume(llvm::ArrayRef<std::shared_ptr<runtime::Buffer>> came) override {
+      if (came.size() != 1 || came[0]->size() < arguments[0].tensor.type.bytes()) {
+        return runtime::makeError(runtime::ErrorCode::Execution, "the frame is too short");
+      }
+      arguments[0].tensor.buffer = came[0];
+      auto found = code->run(arguments, {});
+      return found ? llvm::Expected<runtime::RunOutcome>(runtime::RunOutcome{std::move(*found), nullptr})
+                   : found.takeError();
+    }
+    std::vector<runtime::Binding> arguments;
+    const runtime::Code *code = nullptr;
+  };
+  struct Waiting final : runtime::Code {
+    Waiting(const runtime::Engine &engine, std::unique_ptr<Code> inner) : Code(engine), inner(std::move(inner)) {}
+    llvm::ArrayRef<runtime::ArgSpec> args() const override { return inner->args(); }
+    llvm::ArrayRef<runtime::ResultSpec> results() const override { return inner->results(); }
+    runtime::RunMemory runMemory() const override { return inner->runMemory(); }
+    llvm::ArrayRef<runtime::LibraryCalls> libraryCalls() const override { return {}; }
+    size_t bytes() const override { return inner->bytes(); }
+    llvm::Expected<std::vector<runtime::HostTensor>> run(llvm::ArrayRef<runtime::Binding> arguments,
+                                                         const runtime::RunOptions &options) const override {
+      return inner->run(arguments, options);
+    }
+    llvm::Expected<runtime::RunOutcome> start(llvm::ArrayRef<runtime::Binding> arguments,
+                                              const runtime::RunOptions &) const override {
+      auto rest = std::make_unique<Rest>();
+      rest->arguments.assign(arguments.begin(), arguments.end());
+      rest->code = inner.get();
+      const runtime::HostTensor &first = arguments[0].tensor;
+      rest->frames = {runtime::copyOf(first.buffer->data(), first.type.bytes())};
+      return runtime::RunOutcome{{}, std::move(rest)};
+    }
+    const std::unique_ptr<Code> inner;
+  };
+  llvm::Expected<std::unique_ptr<runtime::Code>> make(mlir::ModuleOp coreModule) const override {
+    auto code = inner.prepare(coreModule);
+    return code ? llvm::Expected<std::unique_ptr<runtime::Code>>(std::make_unique<Waiting>(*this, std::move(*code)))
+                : code.takeError();
+  }
+  runtime::test::ReferenceEngine inner;
+};
+
+} // namespace
+
+/// A run answers that it waits, with frames to send, and goes on with those that came: part by part.
+TEST(WorkerCalls, RunsWaitForFrames) {
+  WaitingEngine engine;
+  Caller caller(engine);
+  ASSERT_EQ(caller.describe(1, doubleProgram()), "");
+  ASSERT_EQ(caller.describe(2, keepProgram()), "");
+  ASSERT_EQ(caller.run({{2, {10}, {20}}, {1, {20}, {21, 0}}}, {10}, floats({1, 2, 3})), "");
+  ASSERT_TRUE(caller.isWaiting);
+  EXPECT_EQ(caller.numbers(0), (std::vector<float>{1, 2, 3})) << "the frame";
+  EXPECT_EQ(caller.service.held().runs, 1u);
+  EXPECT_NE(caller.resume(78, floats({0, 0, 0})), "") << "another run";
+  ASSERT_EQ(caller.resume(77, floats({4, 5, 6})), "");
+  ASSERT_TRUE(caller.isWaiting) << "the second part";
+  EXPECT_EQ(caller.numbers(0), (std::vector<float>{4, 5, 6})) << "the value that the first one kept";
+  ASSERT_EQ(caller.resume(77, floats({7, 8, 9})), "");
+  EXPECT_FALSE(caller.isWaiting);
+  EXPECT_EQ(caller.ran, 2u);
+  EXPECT_EQ(caller.numbers(0), (std::vector<float>{7, 8, 9})) << "published";
+  EXPECT_EQ(caller.service.held().runs, 0u);
+  EXPECT_NE(caller.resume(77, floats({7, 8, 9})), "") << "once";
+  // A frame that is no use ends the part; one that never comes is dropped.
+  ASSERT_EQ(caller.run({{1, {20}, {31, 0}}}), "");
+  EXPECT_EQ(caller.resume(77, floats({1})), "the frame is too short");
+  ASSERT_EQ(caller.run({{1, {20}, {31, 0}}}), "");
+  caller.drop({}, {}, {77});
+  EXPECT_EQ(caller.service.held().runs, 0u);
+}
+
+/// Each byte of each kind of call changed: an answer, whatever it is.
+TEST(WorkerCalls, AnyBytesAreAnswered) {
+  World world;
+  std::vector<Parcel> recorded;
+  auto hooks = std::make_shared<ProxyPort::Hooks>();
+  hooks->call = [&](Parcel &parcel) { recorded.push_back(parcel); };
+  Environment environment = world.environment();
+  environment.worker = ProxyPort::factory(hooks);
+  Owner owner(environment);
+  registerNumbers(owner, "numbers", Policy::privateOnly);
+  EXPECT_EQ(errorText(owner.grant(kLocalClient, "numbers", 100, 1e-5)), "");
+  Client client(owner);
+  StepRequest keep, sum;
+  keep.uploads = {f32({3}, {1, 2, 3})};
+  keep.results = {1};
+  ASSERT_EQ(client.run(keepProgram(), keep).error(), "");
+  sum.tables = {"numbers"};
+  sum.spending.releases = {{0, 0.5, 0, false}};
+  ASSERT_EQ(client.run(sumProgram(), sum).error(), "");
+  client.send(releaseBytes(client.session, {1}));
+  ASSERT_GE(recorded.size(), 6u);
+  std::mt19937_64 random(privacy::test::freshSeed());
+  WorkerService service(runtime::cpuEngine());
+  size_t answered = 0;
+  for (const Parcel &parcel : recorded) {
+    for (size_t at = 0; at < parcel.bytes.size(); ++at) {
+      Parcel changed = parcel;
+      changed.bytes[at] = static_cast<char>(random());
+      if (random() % 8 == 0 && !changed.memory.empty()) {
+        changed.memory.pop_back();
+      }
+      auto kept = aligned(changed.bytes);
+      WorkerCall call;
+      call.bytes = {reinterpret_cast<const char *>(kept->data()), changed.bytes.size() - (random() % 16 == 0 ? 4 : 0)};
+      call.memory = changed.memory;
+      WorkerAnswer answer;
+      try {
+        answer = service.call(call);
+      } catch (const std::bad_alloc &) {
+        continue; // an upload of any size
+      }
+      flatbuffers::Verifier verifier(reinterpret_cast<const uint8_t *>(answer.bytes.data()), answer.bytes.size());
+      ASSERT_TRUE(verifier.VerifyBuffer<calls::Answer>(nullptr));
+      ++answered;
+    }
+  }
+  EXPECT_GT(answered, 500u);
+}
