@@ -80,8 +80,8 @@ static llvm::Error checkTables(const StepPart &part) {
   return llvm::Error::success();
 }
 
-llvm::Error checkAccess(const StepContext &context, const wire::Step &request, const StepPart &part,
-                        const Session &session) {
+llvm::Error checkAccess(OwnerBooks &books, const Environment &environment, const wire::Step &request,
+                        const StepPart &part, const Session &session) {
   if (llvm::Error error = checkTables(part)) {
     return error;
   }
@@ -104,15 +104,15 @@ llvm::Error checkAccess(const StepContext &context, const wire::Step &request, c
   if (tables.empty() && sources.empty()) {
     return llvm::Error::success();
   }
-  const signing::PublicKey &own = context.store.owner();
+  const signing::PublicKey &own = books.store->owner();
   {
-    std::lock_guard lock(context.mutex);
+    std::lock_guard lock(books.mutex);
     auto check = [&](const std::string &name, const std::string &version, const char *what) -> llvm::Error {
-      auto hasAccess = context.store.hasAccess(name, account);
+      auto hasAccess = books.store->hasAccess(name, account);
       if (!hasAccess || *hasAccess) {
         return hasAccess.takeError();
       }
-      auto became = context.store.whatBecame(name, version, account);
+      auto became = books.store->whatBecame(name, version, account);
       if (!became || !became->empty()) {
         return became ? requestError(wire::ErrorCode_Dataset, *became) : became.takeError();
       }
@@ -122,11 +122,11 @@ llvm::Error checkAccess(const StepContext &context, const wire::Step &request, c
       if (llvm::Error error = check(name, version, "")) {
         return error;
       }
-      auto found = context.store.find(name);
+      auto found = books.store->find(name);
       if (!found) {
-        return unreadableTable(context, account, found.takeError());
+        return unreadableTable(books, environment, account, found.takeError());
       }
-      auto policy = *found ? context.store.policy((*found)->source()) : Policy::privateOnly;
+      auto policy = *found ? books.store->policy((*found)->source()) : Policy::privateOnly;
       if (!policy) {
         return policy.takeError();
       }
@@ -136,19 +136,19 @@ llvm::Error checkAccess(const StepContext &context, const wire::Step &request, c
     }
     for (const Source &source : sources) {
       auto policy =
-          source.owner == own ? context.store.policy(source) : Policy::open; // another owner's access is its own
+          source.owner == own ? books.store->policy(source) : Policy::open; // another owner's access is its own
       if (!policy) {
         return policy.takeError();
       }
       if (*policy == Policy::open) {
         continue;
       }
-      auto place = context.store.catalogue().place(source.version);
+      auto place = books.store->catalogue().place(source.version);
       if (!place) {
         return place.takeError();
       }
       if (*place && (*place)->isRemoved) {
-        auto became = context.store.whatBecame(source.name, source.version, account);
+        auto became = books.store->whatBecame(source.name, source.version, account);
         return became ? requestError(wire::ErrorCode_Dataset, *became) : became.takeError();
       }
       if (llvm::Error error = check(*place ? (*place)->name : source.name, source.version,
@@ -159,8 +159,8 @@ llvm::Error checkAccess(const StepContext &context, const wire::Step &request, c
   }
   charged.erase(llvm::unique(charged), charged.end()); // of one name there may be two versions
   for (const std::string &name : charged) {
-    const RunAccount *run = runOf(request, session, context.store.ownerText() + ' ' + name + '\n');
-    if (llvm::Error error = context.accounts.checkLeft(account, name, run)) {
+    const RunAccount *run = runOf(request, session, books.store->ownerText() + ' ' + name + '\n');
+    if (llvm::Error error = books.accounts->checkLeft(account, name, run)) {
       return error;
     }
   }

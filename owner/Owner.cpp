@@ -64,9 +64,7 @@ llvm::Expected<std::vector<ProgramRecord>> OwnerState::programs(bool withText, c
 }
 
 llvm::Expected<sojourn::wire::Message> OwnerState::step(const wire::Step &request, std::string_view bytes) {
-  auto reply = runStep({mutex, *store, sessions, plans, worker, *log, *accounts, threads, memory, queue, running,
-                        environment, limits, unreadable},
-                       request, bytes);
+  auto reply = runStep(*this, *this, request, bytes);
   if (!reply) {
     return reply.takeError();
   }

@@ -12,8 +12,8 @@
 #include "owner/Openings.h"
 #include "owner/Peer.h"
 #include "owner/Refusals.h"
-#include "owner/StepContext.h"
-#include "owner/WorkerStub.h"
+#include "owner/OwnerBooks.h"
+#include "owner/StepMachine.h"
 #include "runtime/OwnProcess.h"
 #include "runtime/wire/Message.h"
 
@@ -26,13 +26,10 @@
 
 namespace sojourn::owner {
 
-class OwnerState {
+class OwnerState : public StepMachine, public OwnerBooks {
 public:
   OwnerState(Environment given, Limits limits)
-      : environment(std::move(given)), limits(limits), worker(environment.worker ? environment.worker() : nullptr),
-        sessions(this->environment, this->limits, worker), plans(limits.cachedPlans, limits.cachedPlanBytes),
-        threads(limits.threads ? limits.threads : worker.threads()),
-        memory(limits.runningArenaBytes, limits.arenaWaitMs), queue(threads.most()), running(limits.stepMs) {
+      : StepMachine(std::move(given), limits), OwnerBooks(static_cast<StepMachine &>(*this)) {
     if (!environment.worker) {
       problem = "this owner has no worker that could run steps; give its Environment one (owner/worker/Service.h)";
     } else if (llvm::Error error = open()) {
@@ -103,18 +100,9 @@ public:
   }
 
   const runtime::OwnProcess process;
-  const Environment environment;
-  const Limits limits;
   std::string problem; ///< set by the constructor only
-  WorkerStub worker;   ///< outlives all that names values or codes of it
-  mutable std::mutex mutex;
-  std::unique_ptr<Store> store;
-  std::unique_ptr<ProgramLog> log;
-  std::unique_ptr<Accounts> accounts; ///< outlives the sessions, whose runs it keeps
   std::unique_ptr<Handshake> handshake;
   std::optional<Certificate> ownCertificate; ///< of an owner without a folder, once it was asked for
-  Sessions sessions;
-  PlanCache plans;
   AccountLines refusals{kRefusalLines, kRefusalMs, "requests refused", "to"};
   AccountLines opened{kSessionLines, kSessionLineMs, "sessions opened", "for"};
   /// Lists of datasets as replies, by the tables that they show; of the list in the catalogue that was read last.
@@ -123,12 +111,7 @@ public:
     std::map<std::vector<const DatasetRecord *>, sojourn::wire::Message> replies;
     size_t bytes = 0; ///< of the replies
   } lists;
-  AccountLines unreadable{kRefusalLines, kRefusalMs, "tables that cannot be read", "for"};
   Openings openings{limits.anonymousSessionsPerMinute};
-  ThreadBudget threads;
-  MemoryBudget memory;
-  StepQueue queue;
-  RunningSteps running;
   std::atomic<uint64_t> requests = 0, steps = 0;
   std::array<std::atomic<uint64_t>, Figures::kCodes> refusedCodes{};
   const std::chrono::steady_clock::time_point started = std::chrono::steady_clock::now();

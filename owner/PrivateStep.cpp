@@ -17,20 +17,23 @@ using llvm::Twine;
 /// Programs of at most this many ops are proved in milliseconds.
 static constexpr uint64_t kSmallProofOps = 2'000;
 
-llvm::Expected<std::optional<PrivateStep>> PrivateStep::make(const StepContext &context, const wire::Step &request,
-                                                             const StepPart &part, Session &session,
-                                                             const std::shared_ptr<const Plan> &plan,
+llvm::Expected<std::optional<PrivateStep>> PrivateStep::make(OwnerBooks &books, StepMachine &machine,
+                                                             const wire::Step &request, const StepPart &part,
+                                                             Session &session, const std::shared_ptr<const Plan> &plan,
                                                              const StepBindings &bound) {
   // Steps without tables, and on open ones, are nearly all: they pay nothing but this.
   if (plan->facts.tables == 0) {
     return std::nullopt;
   }
-  PrivateStep step(context, request, session, plan);
+  PrivateStep step(books, machine, request, session, plan);
   if (llvm::Error error = step.setSources(bound)) {
     return error;
   }
   if (llvm::none_of(step.sources, [](const auto &source) { return source.has_value(); })) {
     return std::nullopt;
+  }
+  if (auto able = machine.worker.inspect(*plan->code, {}, {}, 1, &session.running->flag()); !able) {
+    return able.takeError();
   }
   step.setTerms(part, bound);
   if (llvm::Error error = step.setReleases()) {
@@ -44,7 +47,7 @@ llvm::Expected<std::optional<PrivateStep>> PrivateStep::make(const StepContext &
 
 PrivateStep::~PrivateStep() {
   if (ticket && !isSealed) {
-    context->accounts.burn(*ticket, "the step did not run to its end");
+    books->accounts->burn(*ticket, "the step did not run to its end");
   }
 }
 
@@ -55,7 +58,7 @@ std::string PrivateStep::datasets() const {
       known.insert(*source);
     }
   }
-  return privateDatasets(known, context->store.owner());
+  return privateDatasets(known, books->store->owner());
 }
 
 llvm::Error PrivateStep::findPlan() {
@@ -68,18 +71,16 @@ llvm::Error PrivateStep::findPlan() {
   if (noised) {
     return llvm::Error::success();
   }
-  auto place = context->queue.enter(session->account,
+  auto place = machine->queue.enter(session->account,
                                     plan->facts.ops <= kSmallProofOps ? StepQueue::Lane::small : StepQueue::Lane::large,
-                                    context->running, *session->running);
+                                    machine->running, *session->running);
   if (!place) {
     return place.takeError();
   }
-  if (context->environment.entering) {
-    context->environment.entering(Phase::proving);
-  }
+  machine->entering(Phase::proving);
   bool isLasting = false; // others may pass, as memory that is short
   auto made =
-      makePrivatePlan(context->worker, *plan, terms, context->limits.price, isLasting, &session->running->flag());
+      makePrivatePlan(machine->worker, *plan, terms, machine->limits.price, isLasting, &session->running->flag());
   if (!made) {
     RequestError error = takeRequestError(made.takeError());
     if (isLasting && !session->running->isStopped()) {
@@ -93,27 +94,25 @@ llvm::Error PrivateStep::findPlan() {
   return llvm::Error::success();
 }
 
-/// Of small public tensors that the step reads and does not write, if it `looks` at them. Refused where the worker
-/// cannot serve private tables.
-llvm::Expected<std::vector<std::optional<runtime::Extent>>> PrivateStep::extentsOf(const StepBindings &bound,
-                                                                                   bool looks) const {
+/// Of small public tensors that the step reads and does not write.
+llvm::Expected<std::vector<std::optional<runtime::Extent>>> PrivateStep::extentsOf(const StepBindings &bound) const {
   const auto &args = plan->facts.args;
   std::vector<std::optional<runtime::Extent>> extents(args.size());
   std::vector<unsigned> asked;
   std::set<size_t> written;
   for (const runtime::ResultSpec &result : plan->facts.results) {
-    if (looks && result.kind == StepResult::Commit) {
+    if (result.kind == StepResult::Commit) {
       written.insert(result.target);
     }
   }
-  for (unsigned index = 0; looks && index < args.size(); ++index) {
+  for (unsigned index = 0; index < args.size(); ++index) {
     bool isTensor = args[index].kind == StepArg::State || args[index].kind == StepArg::Upload;
     if (isTensor && terms.publicArguments[index] && !written.contains(index) &&
         args[index].type.bytes() <= runtime::kExtentBytes) {
       asked.push_back(index);
     }
   }
-  auto found = context->worker.inspect(*plan->code, asked.empty() ? BoundWords() : bound.bound, asked, 1,
+  auto found = machine->worker.inspect(*plan->code, asked.empty() ? BoundWords() : bound.bound, asked, 1,
                                        &session->running->flag());
   if (!found) {
     return found.takeError();
@@ -124,28 +123,25 @@ llvm::Expected<std::vector<std::optional<runtime::Extent>>> PrivateStep::extents
   return extents;
 }
 
-llvm::Error PrivateStep::checkRowLists(const BoundWords &bound, unsigned threads) const {
-  if (verdict().listMemory == runtime::RunMemory{}) { // there are none
-    return llvm::Error::success();
-  }
-  return context->worker.inspect(*noised->code, bound, {}, threads, &session->running->flag()).takeError();
+llvm::Error PrivateStep::check(const BoundWords &bound, unsigned threads) const {
+  return machine->worker.inspect(*noised->code, bound, {}, threads, &session->running->flag()).takeError();
 }
 
 llvm::Error PrivateStep::setPlan(const StepBindings &bound) {
   // First without looking at tensors: else each new value of one would ask for a proof of its own.
   std::atomic<bool> &needsExtents = plan->privatePlans->needsExtents;
   bool looks = needsExtents;
-  auto extents = extentsOf(bound, looks);
-  if (!extents) {
-    return extents.takeError();
-  }
   if (looks) {
+    auto extents = extentsOf(bound);
+    if (!extents) {
+      return extents.takeError();
+    }
     terms.extents = std::move(*extents);
   }
   llvm::Error failed = findPlan();
   if (failed && !looks) {
     RequestError error = takeRequestError(std::move(failed));
-    extents = extentsOf(bound, /*looks=*/true);
+    auto extents = extentsOf(bound);
     if (!extents) {
       return extents.takeError();
     }
@@ -267,8 +263,8 @@ llvm::Error PrivateStep::pay() {
   if (!step.empty()) {
     std::string datasets;
     for (const ledger::Item &item : step) {
-      const bool isOwn = item.owner == context->store.owner();
-      datasets += (isOwn ? context->store.ownerText() : signing::keyText(item.owner)) + ' ' + item.dataset + '\n';
+      const bool isOwn = item.owner == books->store->owner();
+      datasets += (isOwn ? books->store->ownerText() : signing::keyText(item.owner)) + ' ' + item.dataset + '\n';
     }
     if (session->runs.size() >= kRunsPerSession && !session->runs.count({spending.run, datasets})) {
       return requestError(wire::ErrorCode_Limit, "this session has " + Twine(session->runs.size()) +
@@ -277,7 +273,7 @@ llvm::Error PrivateStep::pay() {
     std::shared_ptr<RunAccount> &run = session->runs[{spending.run, datasets}];
     runtime::ProgramHash hash{};
     std::memcpy(hash.data(), bytesOf(request->program_hash()).data(), hash.size());
-    if (llvm::Error error = context->accounts.payStep(session->account, run, spending.steps, hash, step)) {
+    if (llvm::Error error = books->accounts->payStep(session->account, run, spending.steps, hash, step)) {
       return error;
     }
     charged.insert(charged.end(), {run->run->id(), run->run->taken()});
@@ -285,7 +281,7 @@ llvm::Error PrivateStep::pay() {
   if (!beside.empty()) {
     ledger::ReserveRequest reserve;
     reserve.client = session->account;
-    reserve.key = context->accounts.nextKey();
+    reserve.key = books->accounts->nextKey();
     std::memcpy(reserve.moduleHash.data(), bytesOf(request->program_hash()).data(), reserve.moduleHash.size());
     for (const SiteInfo &site : verdict().sites) {
       if (site.isBeside) {
@@ -295,7 +291,7 @@ llvm::Error PrivateStep::pay() {
       }
     }
     reserve.items = std::move(beside);
-    auto started = context->accounts.payReleases(reserve);
+    auto started = books->accounts->payReleases(reserve);
     if (!started) {
       return started.takeError();
     }
@@ -309,7 +305,7 @@ llvm::Error PrivateStep::pay() {
 std::string PrivateStep::logText() const { return "on " + datasets() + ": " + noised->report; }
 
 llvm::Error PrivateStep::seal(std::string_view bytes) {
-  auto sealed = context->accounts.seal(*ticket, bytes);
+  auto sealed = books->accounts->seal(*ticket, bytes);
   if (!sealed) {
     return sealed.takeError();
   }
@@ -333,9 +329,9 @@ llvm::Error PrivateStep::seal(std::string_view bytes) {
   made.resultDigest = sealed->digest;
   made.sites = paid.sites;
   made.notes.emplace_back("the proof does not cover the time of the reply: it may depend on the rows");
-  receipt = signing::signReceipt(made, context->accounts.key());
-  receiptText = signing::receiptJson(made, receipt, context->accounts.key().publicKey());
-  context->accounts.deliver(*ticket);
+  receipt = signing::signReceipt(made, books->accounts->key());
+  receiptText = signing::receiptJson(made, receipt, books->accounts->key().publicKey());
+  books->accounts->deliver(*ticket);
   return llvm::Error::success();
 }
 

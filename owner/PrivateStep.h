@@ -6,7 +6,8 @@
 #include "owner/PrivatePlan.h"
 #include "owner/Reply.h"
 #include "owner/StepBindings.h"
-#include "owner/StepContext.h"
+#include "owner/OwnerBooks.h"
+#include "owner/StepMachine.h"
 
 #include <optional>
 #include <set>
@@ -21,9 +22,9 @@ class PrivateStep {
 public:
   /// Nothing where no private table is bound. Refused where the program cannot be made private, or where a price of
   /// its own is missing. Takes the owner's mutex for moments.
-  static llvm::Expected<std::optional<PrivateStep>> make(const StepContext &context, const wire::Step &request,
-                                                         const StepPart &part, Session &session,
-                                                         const std::shared_ptr<const Plan> &plan,
+  static llvm::Expected<std::optional<PrivateStep>> make(OwnerBooks &books, StepMachine &machine,
+                                                         const wire::Step &request, const StepPart &part,
+                                                         Session &session, const std::shared_ptr<const Plan> &plan,
                                                          const StepBindings &bound);
   PrivateStep(PrivateStep &&) = default;
   PrivateStep &operator=(PrivateStep &&other) = default;
@@ -38,9 +39,9 @@ public:
   /// it depends on. Internal where data flow says that a result without such a label has private rows.
   llvm::Error label(std::vector<LabelPtr> &labels) const;
 
-  /// Refused where a private table would be read at a list of row numbers that names one twice, as far as lists are
-  /// known before the step runs.
-  llvm::Error checkRowLists(const BoundWords &bound, unsigned threads) const;
+  /// Checks what can be checked before the step is paid: the engine, what the proof rests on, and whether a private
+  /// table would be read at a list of row numbers that names one twice, as far as lists are known.
+  llvm::Error check(const BoundWords &bound, unsigned threads) const;
   /// Durable when it returns.
   llvm::Error pay();
   const CodeRef &code() const { return *noised->code; }
@@ -58,8 +59,9 @@ public:
   PrivacyReport report() const;
 
 private:
-  PrivateStep(const StepContext &context, const wire::Step &request, Session &session, std::shared_ptr<const Plan> plan)
-      : context(&context), request(&request), session(&session), plan(std::move(plan)) {}
+  PrivateStep(OwnerBooks &books, StepMachine &machine, const wire::Step &request, Session &session,
+              std::shared_ptr<const Plan> plan)
+      : books(&books), machine(&machine), request(&request), session(&session), plan(std::move(plan)) {}
   const runtime::Verdict &verdict() const { return noised->verdict; }
   llvm::Error setSources(const StepBindings &bound);
   void setTerms(const StepPart &part, const StepBindings &bound);
@@ -67,13 +69,14 @@ private:
   /// "private dataset 'a', 'b'", for errors.
   std::string datasets() const;
   llvm::Error setPlan(const StepBindings &bound);
-  llvm::Expected<std::vector<std::optional<runtime::Extent>>> extentsOf(const StepBindings &bound, bool looks) const;
+  llvm::Expected<std::vector<std::optional<runtime::Extent>>> extentsOf(const StepBindings &bound) const;
   /// The plan for the terms as they are: a known one, or made.
   llvm::Error findPlan();
   std::vector<ledger::Item> items(bool beside) const;
   llvm::Error checkCharges() const;
 
-  const StepContext *context;
+  OwnerBooks *books;
+  StepMachine *machine;
   const wire::Step *request;
   Session *session;
   std::shared_ptr<const Plan> plan;

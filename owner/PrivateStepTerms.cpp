@@ -30,7 +30,7 @@ llvm::Error PrivateStep::setSources(const StepBindings &bound) {
   auto policyOf = [&](const Source &source) {
     auto [at, fresh] = policies.try_emplace(source, Policy::privateOnly);
     if (fresh) {
-      if (auto policy = context->store.policy(source)) {
+      if (auto policy = books->store->policy(source)) {
         at->second = *policy;
       } else {
         failed = llvm::joinErrors(std::move(failed), policy.takeError());
@@ -38,12 +38,12 @@ llvm::Error PrivateStep::setSources(const StepBindings &bound) {
     }
     return at->second;
   };
-  std::lock_guard lock(context->mutex);
+  std::lock_guard lock(books->mutex);
   for (size_t index = 0; index < args.size(); ++index) {
     // One label is often that of many states.
     bool isSame = index > 0 && bound.labels[index] == bound.labels[index - 1];
     terms.publicArguments[index] = isSame ? bool(terms.publicArguments[index - 1])
-                                          : blockers(bound.labels[index], context->store.owner(), policyOf).empty();
+                                          : blockers(bound.labels[index], books->store->owner(), policyOf).empty();
     if (!isSame && !terms.publicArguments[index] && bound.labels[index]) {
       llvm::copy_if(bound.labels[index]->sources(), std::inserter(unreleased, unreleased.end()),
                     [&](const Source &source) { return policyOf(source) != Policy::open; });
@@ -51,8 +51,8 @@ llvm::Error PrivateStep::setSources(const StepBindings &bound) {
     if (args[index].kind == StepArg::Table && !terms.publicArguments[index]) {
       const Dataset *dataset = bound.tables[index];
       bool isFirst = llvm::none_of(sources, [](const auto &source) { return source.has_value(); });
-      sources[index] = Source{context->store.owner(), dataset->name(), dataset->version()};
-      auto own = context->store.defaults(*sources[index]);
+      sources[index] = Source{books->store->owner(), dataset->name(), dataset->version()};
+      auto own = books->store->defaults(*sources[index]);
       if (!own) {
         return llvm::joinErrors(std::move(failed), own.takeError());
       }
@@ -108,7 +108,7 @@ llvm::Error PrivateStep::setReleases() {
     delta = 1;
     for (const auto &source : sources) {
       if (source) {
-        auto granted = context->accounts.deltaOf(session->account, source->name);
+        auto granted = books->accounts->deltaOf(session->account, source->name);
         if (!granted) {
           return granted.takeError();
         }

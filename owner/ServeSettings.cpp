@@ -228,12 +228,12 @@ ServeSettings::ServeSettings() {
   limits.rememberedBytes = std::min(limits.rememberedBytes, machineBytes() / 64);
 }
 
-void ServeSettings::settle() {
+void ServeSettings::settle(unsigned machineThreads) {
   // With plans and replies a little more than four fifths of the memory.
   const size_t part = machineBytes() / 8 * 3;
   limits.handleBytes = limits.handleBytes ? limits.handleBytes : part;
   limits.runningArenaBytes = limits.runningArenaBytes ? limits.runningArenaBytes : part;
-  limits.threads = limits.threads ? limits.threads : ThreadBudget(0).most();
+  limits.threads = limits.threads ? limits.threads : std::max(1u, machineThreads);
   const double threads = limits.threads;
   const double seconds = static_cast<double>(limits.stepMs) / 1000;
   const double most = seconds > 0 ? std::min(kOperationsMost, std::max(1.0, kOperationsPerSecond * seconds * threads))

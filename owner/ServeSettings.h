@@ -26,7 +26,7 @@ struct ServeSettings {
   /// With a deadline, as a server should have.
   ServeSettings();
   /// Settles what follows from others.
-  void settle();
+  void settle(unsigned machineThreads);
 };
 
 /// A number of the settings: `key` in the table `table` of a file, `option` of the command line (may be empty).

@@ -136,24 +136,13 @@ size_t heldBytes(const runtime::TensorType &type, const LabelPtr &label) {
 }
 
 Session::~Session() {
-  try {
-    dropped.reserve(dropped.size() + handles.size() + uploads.size());
-    for (const auto &[id, handle] : handles) {
-      dropped.push_back(handle.value.id);
-    }
-    for (const auto &[number, upload] : uploads) {
-      dropped.push_back(upload.value);
-    }
-    worker.drop(dropped);
-  } catch (const std::bad_alloc &) { // one after another
-    for (const auto &[id, handle] : handles) {
-      worker.drop(handle.value.id);
-    }
-    for (const auto &[number, upload] : uploads) {
-      worker.drop(upload.value);
-    }
-    worker.drop(dropped);
+  for (const auto &[id, handle] : handles) {
+    worker.drop(handle.value.id);
   }
+  for (const auto &[number, upload] : uploads) {
+    worker.drop(upload.value);
+  }
+  worker.drop(dropped);
 }
 
 void Sessions::dropHandle(Session &session, uint64_t id) {
@@ -336,12 +325,32 @@ void Sessions::drop(Map::iterator at) {
 }
 
 SessionTurn::SessionTurn(std::mutex &mutex, Sessions &sessions, std::shared_ptr<Session> session)
-    : mutex(mutex), sessions(sessions), session(std::move(session)), turn(this->session->turn, std::defer_lock) {}
+    : mutex(mutex), sessions(sessions), session(std::move(session)) {}
+
+void TurnQueue::enter(std::unique_lock<std::mutex> &lock) {
+  if (!isTaken) {
+    isTaken = true;
+    return;
+  }
+  Waiter self;
+  waiting.push_back(&self);
+  self.called.wait(lock, [&] { return self.hasTurn; });
+}
+
+void TurnQueue::leave() {
+  isTaken = !waiting.empty();
+  if (isTaken) {
+    waiting.front()->hasTurn = true;
+    waiting.front()->called.notify_one();
+    waiting.pop_front();
+  }
+}
 
 llvm::Expected<std::unique_ptr<SessionTurn>> SessionTurn::take(std::mutex &mutex, Sessions &sessions, uint64_t id) {
-  std::unique_ptr<SessionTurn> taken;
+  std::unique_ptr<SessionTurn> taken; // goes without the mutex
+  bool hasEnded;
   {
-    std::lock_guard lock(mutex);
+    std::unique_lock lock(mutex);
     auto found = sessions.find(id);
     if (!found) {
       return found.takeError();
@@ -368,27 +377,24 @@ llvm::Expected<std::unique_ptr<SessionTurn>> SessionTurn::take(std::mutex &mutex
     taken.reset(new SessionTurn(mutex, sessions, std::move(*found)));
     undo.release();
     ++taken->session->users;
+    taken->session->turn.enter(lock);
+    taken->hasTurn = true;
+    hasEnded = taken->session->ended;
   }
-  taken->turn.lock();
-  bool ended;
-  {
-    std::lock_guard lock(mutex);
-    ended = taken->session->ended;
-  }
-  if (ended) {
+  if (hasEnded) {
     return unknownSession();
   }
   return taken;
 }
 
 SessionTurn::~SessionTurn() {
-  if (turn.owns_lock()) {
+  if (hasTurn) {
     Sessions::dropValues(*session);
   }
-  if (turn.owns_lock()) {
-    turn.unlock();
-  }
   std::lock_guard lock(mutex);
+  if (hasTurn) {
+    session->turn.leave();
+  }
   --session->users;
   sessions.requests.remove(session->account, 1);
   session->lastUsedMs = sessions.environment.clockMs();

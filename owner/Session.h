@@ -18,6 +18,8 @@
 #include "llvm/Support/Error.h"
 
 #include <atomic>
+#include <condition_variable>
+#include <list>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -46,6 +48,22 @@ struct PartialUpload {
   uint64_t value = 0;            ///< of the worker
   size_t size = 0, received = 0; ///< in bytes; those that stand, from the start
   bool isBits = true;            ///< whether each of these is 0 or 1
+};
+
+/// The turn of a session, and the requests that wait for it in the order of their coming. Under the owner's mutex.
+class TurnQueue {
+public:
+  /// Waits for the turn; `lock`: of the owner's mutex.
+  void enter(std::unique_lock<std::mutex> &lock);
+  void leave();
+
+private:
+  struct Waiter {
+    std::condition_variable called;
+    bool hasTurn = false;
+  };
+  std::list<Waiter *> waiting;
+  bool isTaken = false;
 };
 
 /// Written by who has the turn and the owner's mutex, so either is enough for reading; but for
@@ -82,7 +100,7 @@ struct Session {
   uint64_t mark = 0;
 
   /// Requests of one session take turns.
-  std::mutex turn;
+  TurnQueue turn;
   size_t users = 0;   ///< requests that have the turn or wait for it; under the owner's mutex
   bool ended = false; ///< by Bye; under the owner's mutex
 };
@@ -202,7 +220,7 @@ private:
   std::mutex &mutex;
   Sessions &sessions;
   std::shared_ptr<Session> session;
-  std::unique_lock<std::mutex> turn;
+  bool hasTurn = false;
 };
 
 } // namespace sojourn::owner

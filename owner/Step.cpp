@@ -39,31 +39,32 @@ constexpr size_t kSpareBytes = 4'096;
 /// While it lives, the session's step can be stopped.
 class Underway {
 public:
-  Underway(const StepContext &context, Session &session, RunningStep &step, uint64_t mark)
-      : context(context), session(session), step(step) {
-    context.running.add(step);
-    context.running.renew(step);
-    std::lock_guard lock(context.mutex);
+  Underway(OwnerBooks &books, StepMachine &machine, Session &session, RunningStep &step, uint64_t mark)
+      : books(books), machine(machine), session(session), step(step) {
+    machine.running.add(step);
+    machine.running.renew(step);
+    std::lock_guard lock(books.mutex);
     session.running = &step;
     session.mark = mark;
     session.progress = 0;
     session.stop = false;
     if (session.goneMs) {
-      context.running.endIn(step, kGoneGrace, StopCause::connection);
+      machine.running.endIn(step, kGoneGrace, StopCause::connection);
     }
   }
   ~Underway() {
     {
-      std::lock_guard lock(context.mutex);
+      std::lock_guard lock(books.mutex);
       session.running = nullptr;
     }
-    context.running.remove(step);
+    machine.running.remove(step);
   }
   Underway(const Underway &) = delete;
   Underway &operator=(const Underway &) = delete;
 
 private:
-  const StepContext &context;
+  OwnerBooks &books;
+  StepMachine &machine;
   Session &session;
   RunningStep &step;
 };
@@ -76,8 +77,9 @@ struct HeldReply {
 
 class Step {
 public:
-  Step(const StepContext &context, const wire::Step &request, std::string_view message)
-      : context(context), request(request), requestHash(hashRequest(message)), messageBytes(message.size()) {}
+  Step(OwnerBooks &books, StepMachine &machine, const wire::Step &request, std::string_view message)
+      : books(books), machine(machine), request(request), requestHash(hashRequest(message)),
+        messageBytes(message.size()) {}
   llvm::Expected<StepReply> run();
 
 private:
@@ -92,7 +94,8 @@ private:
   llvm::Expected<StepReply> runAll();
   bool isOver(int64_t begin) const;
 
-  const StepContext &context;
+  OwnerBooks &books;
+  StepMachine &machine;
   const wire::Step &request;
   const RequestHash requestHash;
   const size_t messageBytes;
@@ -105,7 +108,7 @@ private:
 /// The reply to a repetition of the session's last step; empty if the request is its next one.
 llvm::Expected<Message> Step::fromMemory() const {
   const LastStep last = [&] {
-    std::lock_guard lock(context.mutex);
+    std::lock_guard lock(books.mutex);
     return (*session)->last;
   }();
   uint64_t found = request.sequence();
@@ -138,9 +141,9 @@ llvm::Error Step::findPlan() {
   if (!bytesOf(request.program()).empty()) {
     return makePlan();
   }
-  std::lock_guard lock(context.mutex);
+  std::lock_guard lock(books.mutex);
   auto known = (*session)->programs.find(hash);
-  plan = known == (*session)->programs.end() ? nullptr : context.plans.find(known->second);
+  plan = known == (*session)->programs.end() ? nullptr : books.plans.find(known->second);
   return llvm::Error::success();
 }
 
@@ -158,38 +161,36 @@ llvm::Error Step::makePlan() {
                                                        ", the request says " + runtime::toHex(hash));
   }
   {
-    std::lock_guard lock(context.mutex);
-    plan = context.plans.find(key);
+    std::lock_guard lock(books.mutex);
+    plan = books.plans.find(key);
   }
   std::vector<std::shared_ptr<const Plan>> gone; // destroyed when the mutex is free again
   bool fresh = !plan;
   if (fresh) {
     const bool isSmall = program.size() + debug.size() <= kSmallProgramBytes;
-    auto place = context.queue.enter((*session)->account, isSmall ? StepQueue::Lane::small : StepQueue::Lane::large,
-                                     context.running, running);
+    auto place = machine.queue.enter((*session)->account, isSmall ? StepQueue::Lane::small : StepQueue::Lane::large,
+                                     machine.running, running);
     if (!place) {
       return place.takeError();
     }
-    if (context.environment.entering) {
-      context.environment.entering(Phase::planning);
-    }
-    auto made = owner::makePlan(context.worker, program, debug, context.limits.price, &running.flag());
+    machine.entering(Phase::planning);
+    auto made = owner::makePlan(machine.worker, program, debug, machine.limits.price, &running.flag());
     if (!made) {
       return made.takeError();
     }
     plan = std::move(*made);
   }
-  std::lock_guard lock(context.mutex);
+  std::lock_guard lock(books.mutex);
   if (fresh) {
-    gone = context.plans.insert(key, plan, (*session)->account);
+    gone = books.plans.insert(key, plan, (*session)->account);
   }
-  context.sessions.know(**session, hash, key);
+  books.sessions.know(**session, hash, key);
   return llvm::Error::success();
 }
 
 /// What holds for the message as a whole.
 llvm::Error Step::checkSize() const {
-  const Limits &limits = context.limits;
+  const Limits &limits = machine.limits;
   const size_t steps = 1 + length(request.repetitions());
   if (steps > kStepsPerMessage) {
     return requestError(wire::ErrorCode_Limit, "the message has " + Twine(steps) + " steps, this owner takes up to " +
@@ -211,10 +212,10 @@ llvm::Error Step::checkSize() const {
 
 /// Once it has committed, the message's number is used.
 llvm::Error Step::runOne(const StepPart &part, DoneReply &reply) {
-  StepRun step(context, request, part, hash, **session, plan, messageBytes);
+  StepRun step(books, machine, request, part, hash, **session, plan, messageBytes);
   llvm::Error error = step.run(reply, [&] {
     Session &target = **session;
-    context.sessions.replies.forget(target.last, target.account);
+    books.sessions.replies.forget(target.last, target.account);
     target.last.sequence = request.sequence();
     target.last.request = requestHash;
     target.last.steps = reply.steps();
@@ -231,26 +232,26 @@ llvm::Error Step::tellStop(llvm::Error error, bool isCharged) const {
   }
   RequestError found = takeRequestError(std::move(error));
   if (found.code == wire::ErrorCode_Stopped) {
-    found.message = takeRequestError(context.running.stopped(running, isCharged)).message;
+    found.message = takeRequestError(machine.running.stopped(running, isCharged)).message;
   }
   return llvm::make_error<RequestError>(std::move(found));
 }
 
 /// Whether no further step begins.
 bool Step::isOver(int64_t begin) const {
-  const int64_t spent = context.environment.elapsedMs() - begin;
+  const int64_t spent = machine.environment.elapsedMs() - begin;
   bool isLate = request.deadline_ms() != 0 && static_cast<uint64_t>(spent) >= request.deadline_ms();
-  return isLate || spent >= context.limits.messageMs || (*session)->stop;
+  return isLate || spent >= machine.limits.messageMs || (*session)->stop;
 }
 
 /// What a further step of the message failed with, if it did.
 std::optional<RequestError> Step::runNext(StepPart &part, size_t at, DoneReply &reply) {
   try {
     part = part.next(*request.repetitions()->Get(static_cast<flatbuffers::uoffset_t>(at)));
-    context.running.renew(running);
+    machine.running.renew(running);
     // All of it may end while the message runs.
-    llvm::Error error = context.accounts.checkKey((*session)->account, (*session)->key);
-    error = error ? std::move(error) : checkAccess(context, request, part, **session);
+    llvm::Error error = books.accounts->checkKey((*session)->account, (*session)->key);
+    error = error ? std::move(error) : checkAccess(books, machine.environment, request, part, **session);
     error = error ? std::move(error) : runOne(part, reply);
     return error ? std::optional(takeRequestError(std::move(error))) : std::nullopt;
   } catch (const std::bad_alloc &) {
@@ -267,7 +268,7 @@ llvm::Expected<std::shared_ptr<HeldReply>> Step::holdReply(size_t steps) const {
     return nullptr;
   }
   auto held = std::make_shared<HeldReply>();
-  auto room = HeldBytes::take(context.mutex, context.sessions.holdings, (*session)->account, bytes,
+  auto room = HeldBytes::take(books.mutex, books.sessions.holdings, (*session)->account, bytes,
                               "a reply of up to " + Twine(bytes) + " bytes does not fit");
   if (!room) {
     return room.takeError();
@@ -278,7 +279,7 @@ llvm::Expected<std::shared_ptr<HeldReply>> Step::holdReply(size_t steps) const {
 
 llvm::Expected<StepReply> Step::runAll() {
   const size_t repetitions = length(request.repetitions());
-  const int64_t begin = context.environment.elapsedMs();
+  const int64_t begin = machine.environment.elapsedMs();
   auto held = holdReply(1 + repetitions);
   if (!held) {
     return held.takeError();
@@ -295,7 +296,7 @@ llvm::Expected<StepReply> Step::runAll() {
     return error;
   }
   // Receipts and notes come on top of the room that was taken; where they are many, the client asks for the rest.
-  auto isLarge = [&] { return reply.extraBytes() > context.limits.replyBytes / 4; };
+  auto isLarge = [&] { return reply.extraBytes() > machine.limits.replyBytes / 4; };
   for (size_t at = 0; at < repetitions && !failure && !isOver(begin) && !isLarge(); ++at) {
     try {
       failure = runNext(part, at, reply);
@@ -314,10 +315,10 @@ llvm::Expected<StepReply> Step::runAll() {
     if (told.bytes.bytes.empty()) {
       told.bytes = committedReply(told.steps, failure);
     }
-    std::lock_guard lock(context.mutex);
+    std::lock_guard lock(books.mutex);
     (*session)->last.failure = failure;
     if (!(*session)->ended) {
-      context.sessions.replies.remember((*session)->last, (*session)->account, told.bytes);
+      books.sessions.replies.remember((*session)->last, (*session)->account, told.bytes);
     }
   } catch (const std::bad_alloc &) { // without a reply the client asks again
   }
@@ -330,7 +331,7 @@ llvm::Expected<StepReply> Step::runAll() {
 }
 
 llvm::Expected<StepReply> Step::run() {
-  auto turn = SessionTurn::take(context.mutex, context.sessions, request.session());
+  auto turn = SessionTurn::take(books.mutex, books.sessions, request.session());
   if (!turn) {
     RequestError error = takeRequestError(turn.takeError());
     // The same bytes may have been sent before, to a session that lived then.
@@ -339,11 +340,11 @@ llvm::Expected<StepReply> Step::run() {
   }
   session = std::move(*turn);
   // Before a reply from memory, too: the key may have changed while the request waited.
-  if (llvm::Error failed = context.accounts.checkKey((*session)->account, (*session)->key)) {
+  if (llvm::Error failed = books.accounts->checkKey((*session)->account, (*session)->key)) {
     RequestError error = takeRequestError(std::move(failed));
     if (error.code == wire::ErrorCode_Session) { // not where the ledger cannot be read
-      std::lock_guard lock(context.mutex);
-      context.sessions.end(request.session());
+      std::lock_guard lock(books.mutex);
+      books.sessions.end(request.session());
     }
     return llvm::make_error<RequestError>(std::move(error));
   }
@@ -351,10 +352,10 @@ llvm::Expected<StepReply> Step::run() {
   if (!repeated || !repeated->bytes.empty()) {
     return repeated ? llvm::Expected<StepReply>(StepReply{std::move(*repeated), 0}) : repeated.takeError();
   }
-  if (llvm::Error error = checkAccess(context, request, StepPart::first(request), **session)) {
+  if (llvm::Error error = checkAccess(books, machine.environment, request, StepPart::first(request), **session)) {
     return error;
   }
-  const Underway underway(context, **session, running, request.mark());
+  const Underway underway(books, machine, **session, running, request.mark());
   if (llvm::Error error = tellStop(findPlan(), /*isCharged=*/false)) {
     return error;
   }
@@ -369,8 +370,9 @@ llvm::Expected<StepReply> Step::run() {
 
 } // namespace
 
-llvm::Expected<StepReply> runStep(const StepContext &context, const wire::Step &request, std::string_view message) {
-  return Step(context, request, message).run();
+llvm::Expected<StepReply> runStep(OwnerBooks &books, StepMachine &machine, const wire::Step &request,
+                                  std::string_view message) {
+  return Step(books, machine, request, message).run();
 }
 
 } // namespace sojourn::owner

@@ -3,7 +3,8 @@
 #ifndef SOJOURN_OWNER_STEP_H
 #define SOJOURN_OWNER_STEP_H
 
-#include "owner/StepContext.h"
+#include "owner/OwnerBooks.h"
+#include "owner/StepMachine.h"
 #include "runtime/wire/Message.h"
 #include "runtime/wire/Messages_generated.h"
 
@@ -22,7 +23,8 @@ struct StepReply {
 /// Waits for the session's turn; holds the mutex for moments only, and neither while it plans nor
 /// while it runs. `message` is the whole of the request's bytes, which tell a message that was sent twice
 /// from another. On any error nothing has changed: steps that commit before one that fails are a reply.
-llvm::Expected<StepReply> runStep(const StepContext &context, const wire::Step &request, std::string_view message);
+llvm::Expected<StepReply> runStep(OwnerBooks &books, StepMachine &machine, const wire::Step &request,
+                                  std::string_view message);
 
 } // namespace sojourn::owner
 

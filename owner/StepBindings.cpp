@@ -5,7 +5,8 @@
 #include "dialect/Signature.h"
 #include "owner/MappedFile.h"
 #include "owner/Peer.h"
-#include "owner/StepContext.h"
+#include "owner/OwnerBooks.h"
+#include "owner/StepMachine.h"
 #include "runtime/wire/Protocol.h"
 #include "runtime/wire/Step.h"
 
@@ -93,14 +94,15 @@ llvm::Error StepBindings::bindTables(Store &store) {
   return llvm::Error::success();
 }
 
-llvm::Error unreadableTable(const StepContext &context, const std::string &account, llvm::Error reason) {
+llvm::Error unreadableTable(OwnerBooks &books, const Environment &environment, const std::string &account,
+                            llvm::Error reason) {
   std::string text = llvm::toString(std::move(reason));
   if (account == kLocalClient) {
     return requestError(wire::ErrorCode_Dataset, text);
   }
-  if (context.environment.log) {
-    for (const std::string &line : context.unreadable.add(account, text, context.environment.elapsedMs())) {
-      context.environment.log(line);
+  if (environment.log) {
+    for (const std::string &line : books.unreadable.add(account, text, environment.elapsedMs())) {
+      environment.log(line);
     }
   }
   return requestError(wire::ErrorCode_Dataset, "the owner cannot read a table of this step; its log says why");
@@ -174,8 +176,10 @@ llvm::Error StepBindings::bindUpload(size_t index, size_t position) {
                                                        typeText(expected) + " in " + Twine(expected.bytes()) +
                                                        " bytes");
   }
-  const bool isBits = ahead ? ahead->isBits : llvm::all_of(data, [](char byte) { return byte == 0 || byte == 1; });
-  if (expected.element == Element::i1 && !isBits) {
+  auto isBits = [&] {
+    return ahead ? ahead->isBits : llvm::all_of(data, [](char byte) { return byte == 0 || byte == 1; });
+  };
+  if (expected.element == Element::i1 && !isBits()) {
     return requestError(wire::ErrorCode_Malformed, "upload " + Twine(position) + " has booleans other than 0 and 1");
   }
   if (ahead) {

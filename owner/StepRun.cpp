@@ -17,16 +17,16 @@ using runtime::HostTensor;
 
 StepRun::~StepRun() {
   if (reserved > 0 || !kept.empty()) {
-    std::lock_guard lock(context.mutex);
+    std::lock_guard lock(books.mutex);
     for (uint64_t id : kept) {
       session.handles.erase(id);
     }
     if (reserved > 0) {
-      context.sessions.letGo(session, reserved);
+      books.sessions.letGo(session, reserved);
     }
   }
   llvm::erase(fresh, 0);
-  context.worker.drop(fresh); // unknown ones are none
+  machine.worker.drop(fresh); // unknown ones are none
 }
 
 /// Everything that could make the commit fail is settled here, or reserved.
@@ -36,10 +36,10 @@ llvm::Error StepRun::book() {
       return error;
     }
   }
-  if (llvm::Error error = context.log.add(hash, session.client, *plan, privacy ? privacy->logText() : "")) {
+  if (llvm::Error error = books.log->add(hash, session.client, *plan, privacy ? privacy->logText() : "")) {
     return error;
   }
-  context.sessions.hold(session, keepBytes);
+  books.sessions.hold(session, keepBytes);
   reserved = keepBytes;
   return llvm::Error::success();
 }
@@ -67,7 +67,7 @@ llvm::Error StepRun::checkResults() {
 
 llvm::Error StepRun::checkRoom() {
   const auto &handles = session.handles;
-  const Limits &limits = context.limits;
+  const Limits &limits = machine.limits;
   // What was sent ahead is counted already, and gone when the step has committed.
   size_t freed = 0;
   for (uint64_t number : bound->sentAhead) {
@@ -85,9 +85,9 @@ llvm::Error StepRun::checkRoom() {
       keepBytes += heldBytes(kinds[index].type, resultLabels[index]);
     }
   }
-  if (llvm::Error error = context.sessions.holdings.checkKept(session.account, keepBytes, freed,
-                                                              "the " + Twine(keepBytes) +
-                                                                  " bytes that the step would keep do not fit")) {
+  if (llvm::Error error =
+          books.sessions.holdings.checkKept(session.account, keepBytes, freed,
+                                            "the " + Twine(keepBytes) + " bytes that the step would keep do not fit")) {
     return error;
   }
   return llvm::Error::success();
@@ -100,7 +100,7 @@ llvm::Error StepRun::checkPublishes() {
   auto policyOf = [&](const Source &source) {
     auto [at, fresh] = policies.try_emplace(source, Policy::privateOnly);
     if (fresh) {
-      if (auto policy = context.store.policy(source)) {
+      if (auto policy = books.store->policy(source)) {
         at->second = *policy;
       } else {
         failed = llvm::joinErrors(std::move(failed), policy.takeError());
@@ -113,7 +113,7 @@ llvm::Error StepRun::checkPublishes() {
     if (results[index].kind != StepResult::Publish || (privacy && privacy->isReleased(index))) {
       continue;
     }
-    std::string text = blockers(resultLabels[index], context.store.owner(), policyOf);
+    std::string text = blockers(resultLabels[index], books.store->owner(), policyOf);
     if (failed) {
       return failed;
     }
@@ -142,7 +142,7 @@ void StepRun::noteKept(llvm::function_ref<Policy(const Source &)> policyOf) {
     if (before == after || (before && after && before->covers(*after))) {
       continue;
     }
-    const signing::PublicKey &own = context.store.owner();
+    const signing::PublicKey &own = books.store->owner();
     if (std::string text = blockers(after, own, policyOf); !text.empty() && blockers(before, own, policyOf).empty()) {
       notes.push_back(
           "the weights updated by this step can no longer be published: they are computed from " + text +
@@ -174,7 +174,7 @@ llvm::Error StepRun::checkReleases() {
 /// The step at the worker: its published values, and standard errors.
 llvm::Expected<RanParts::Part> StepRun::ask(unsigned threads) {
   const auto &results = plan->facts.results;
-  uint64_t next = context.worker.newIds(results.size());
+  uint64_t next = machine.worker.newIds(results.size());
   fresh.reserve(results.size());
   for (const runtime::ResultSpec &spec : results) {
     fresh.push_back(spec.kind == StepResult::Publish ? 0 : next++);
@@ -184,7 +184,7 @@ llvm::Expected<RanParts::Part> StepRun::ask(unsigned threads) {
                .results = fresh,
                .context = privacy ? privacy->coinContext() : std::vector<uint64_t>(),
                .drops = {}};
-  auto ran = context.worker.run(part, bound->bound, plan->facts, threads, 0, {.stop = &session.running->flag()});
+  auto ran = machine.worker.run(part, bound->bound, plan->facts, threads, 0, {.stop = &session.running->flag()});
   if (!ran) {
     return ran.takeError();
   }
@@ -232,10 +232,10 @@ void StepRun::commit() {
   }
   fresh.clear();
   for (uint64_t number : bound->sentAhead) {
-    context.sessions.dropUpload(session, number);
+    books.sessions.dropUpload(session, number);
   }
   for (uint64_t id : releases) {
-    context.sessions.dropHandle(session, id);
+    books.sessions.dropHandle(session, id);
   }
 }
 
@@ -244,10 +244,10 @@ llvm::Error StepRun::bind() {
   llvm::Error error = bound->checkCounts();
   error = error ? std::move(error) : bound->bindOwn();
   if (!error) {
-    std::lock_guard lock(context.mutex);
-    error = bound->bindTables(context.store);
+    std::lock_guard lock(books.mutex);
+    error = bound->bindTables(*books.store);
     if (error && !error.isA<RequestError>()) {
-      error = unreadableTable(context, session.account, std::move(error));
+      error = unreadableTable(books, machine.environment, session.account, std::move(error));
     }
   }
   error = error ? std::move(error) : bound->checkFiles();
@@ -255,7 +255,7 @@ llvm::Error StepRun::bind() {
     return error;
   }
   resultLabels = joinLabels(bound->labels, plan->facts.dependence);
-  auto made = PrivateStep::make(context, request, part, session, plan, *bound);
+  auto made = PrivateStep::make(books, machine, request, part, session, plan, *bound);
   if (!made) {
     return made.takeError();
   }
@@ -271,12 +271,12 @@ llvm::Error StepRun::run(DoneReply &reply, llvm::function_ref<void()> committed)
   }
   RunningStep &running = *session.running;
   const auto lane = StepQueue::laneOf(privacy ? privacy->operations() : plan->facts.operations);
-  auto place = context.queue.enter(session.account, lane, context.running, running);
+  auto place = machine.queue.enter(session.account, lane, machine.running, running);
   if (!place) {
     return place.takeError();
   }
-  size_t most = context.threads.most();
-  auto memory = context.memory.lease(session.account,
+  size_t most = machine.threads.most();
+  auto memory = machine.memory.lease(session.account,
                                      privacy ? privacy->runBytes(static_cast<unsigned>(most))
                                              : plan->facts.memory.bytes(static_cast<unsigned>(most)),
                                      running.flag());
@@ -285,17 +285,15 @@ llvm::Error StepRun::run(DoneReply &reply, llvm::function_ref<void()> committed)
   }
   {
     // Permission for every published value is settled before anything runs.
-    std::lock_guard lock(context.mutex);
+    std::lock_guard lock(books.mutex);
     if (llvm::Error refused = book()) {
       return refused;
     }
   }
-  if (context.environment.entering) {
-    context.environment.entering(Phase::running);
-  }
-  ThreadBudget::Lease threads(context.threads);
+  machine.entering(Phase::running);
+  ThreadBudget::Lease threads(machine.threads);
   if (privacy) {
-    if (llvm::Error error = privacy->checkRowLists(bound->bound, threads.threads)) {
+    if (llvm::Error error = privacy->check(bound->bound, threads.threads)) {
       return error;
     }
     // Paid before a coin is drawn or a row is read.
@@ -303,7 +301,7 @@ llvm::Error StepRun::run(DoneReply &reply, llvm::function_ref<void()> committed)
       return error;
     }
     if (privacy->isCharged()) {
-      context.running.charged(running);
+      machine.running.charged(running);
     }
   }
   auto ran = ask(threads.threads);
@@ -324,12 +322,12 @@ llvm::Error StepRun::run(DoneReply &reply, llvm::function_ref<void()> committed)
     }
   }
   {
-    std::lock_guard lock(context.mutex);
+    std::lock_guard lock(books.mutex);
     keep();
   }
   reply.add(leaving, report());
   {
-    std::lock_guard lock(context.mutex);
+    std::lock_guard lock(books.mutex);
     commit();
     committed();
   }

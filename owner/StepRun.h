@@ -6,7 +6,8 @@
 #include "owner/PrivateStep.h"
 #include "owner/Reply.h"
 #include "owner/StepBindings.h"
-#include "owner/StepContext.h"
+#include "owner/OwnerBooks.h"
+#include "owner/StepMachine.h"
 
 #include "llvm/ADT/STLFunctionalExtras.h"
 
@@ -16,9 +17,10 @@ namespace sojourn::owner {
 
 class StepRun {
 public:
-  StepRun(const StepContext &context, const wire::Step &request, const StepPart &part, const runtime::ProgramHash &hash,
-          Session &session, const std::shared_ptr<const Plan> &plan, size_t messageBytes)
-      : context(context), request(request), part(part), hash(hash), session(session), plan(plan),
+  StepRun(OwnerBooks &books, StepMachine &machine, const wire::Step &request, const StepPart &part,
+          const runtime::ProgramHash &hash, Session &session, const std::shared_ptr<const Plan> &plan,
+          size_t messageBytes)
+      : books(books), machine(machine), request(request), part(part), hash(hash), session(session), plan(plan),
         messageBytes(messageBytes) {}
   ~StepRun();
   /// Checks, runs, adds what leaves to the reply and commits; `committed` is called with the commit, under the owner's
@@ -40,7 +42,8 @@ private:
   void keep();
   void commit();
 
-  const StepContext &context;
+  OwnerBooks &books;
+  StepMachine &machine;
   const wire::Step &request;
   const StepPart &part;
   const runtime::ProgramHash &hash;

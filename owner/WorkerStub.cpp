@@ -202,6 +202,7 @@ llvm::Expected<ProvedCode> WorkerStub::prove(const std::shared_ptr<const CodeRef
     const calls::Proved &proved = *answer->first;
     auto verdict = runtime::readVerdict(bytesOf(proved.verdict()), facts);
     if (!verdict) {
+      isLasting = true;
       return brokenWorker(llvm::toString(verdict.takeError()));
     }
     ProvedCode made;
@@ -319,8 +320,12 @@ llvm::Expected<RanParts> WorkerStub::run(llvm::ArrayRef<RunPart> parts, const Bo
     auto partsVector = builder.CreateVector(offsets);
     auto uploads = bound.uploads.empty() ? 0 : builder.CreateVector(bound.uploads);
     auto body = calls::CreateRun(builder, run, partsVector, uploads, threads, withinUs);
+    llvm::scope_exit forget([&] { drop({}, {}, run); }); // unless it has ended, as one that waits
     auto answer = ask<calls::Ran>(*port, builder, calls::CallBody_Run, body.Union(), bound.memory, control,
                                   calls::AnswerBody_Ran);
+    if (answer) {
+      forget.release();
+    }
     if (!answer) {
       return plain(answer.takeError());
     }
@@ -350,21 +355,43 @@ llvm::Expected<WorkerStub::Received> WorkerStub::put(uint64_t value, size_t size
   return Received{answer->first->bytes(), answer->first->is_bits()};
 }
 
-void WorkerStub::drop(llvm::ArrayRef<uint64_t> values, llvm::ArrayRef<uint64_t> codes) noexcept {
-  if (values.empty() && codes.empty()) {
-    return;
+namespace {
+/// Memory on the stack, for calls that must not fail.
+class StackMemory final : public flatbuffers::Allocator {
+public:
+  static constexpr size_t kBytes = 2'048;
+  uint8_t *allocate(size_t size) override {
+    return size <= kBytes ? memory : throw std::bad_alloc(); // the builder grows for longer lists than kAtOnce
   }
-  try {
-    FlatBufferBuilder builder(128 + 8 * (values.size() + codes.size()));
-    auto valuesVector = values.empty() ? 0 : builder.CreateVector(values.data(), values.size());
-    auto codesVector = codes.empty() ? 0 : builder.CreateVector(codes.data(), codes.size());
-    auto body = calls::CreateDrop(builder, valuesVector, codesVector);
-    auto answer =
-        ask<calls::Dropped>(*port, builder, calls::CallBody_Drop, body.Union(), {}, {}, calls::AnswerBody_Dropped);
-    if (!answer) {
-      llvm::consumeError(answer.takeError());
+  void deallocate(uint8_t *, size_t) override {}
+
+private:
+  alignas(16) uint8_t memory[kBytes];
+};
+} // namespace
+
+void WorkerStub::drop(llvm::ArrayRef<uint64_t> values, llvm::ArrayRef<uint64_t> codes,
+                      llvm::ArrayRef<uint64_t> runs) noexcept {
+  constexpr size_t kAtOnce = 64;
+  auto part = [](llvm::ArrayRef<uint64_t> &all) {
+    const auto first = all.take_front(kAtOnce);
+    all = all.drop_front(first.size());
+    return first;
+  };
+  while (!values.empty() || !codes.empty() || !runs.empty()) {
+    try {
+      StackMemory memory;
+      FlatBufferBuilder builder(StackMemory::kBytes, &memory);
+      auto list = [&](llvm::ArrayRef<uint64_t> ids) { return builder.CreateVector(ids.data(), ids.size()); };
+      auto valuesVector = list(part(values)), codesVector = list(part(codes)), runsVector = list(part(runs));
+      auto body = calls::CreateDrop(builder, valuesVector, codesVector, runsVector);
+      auto answer =
+          ask<calls::Dropped>(*port, builder, calls::CallBody_Drop, body.Union(), {}, {}, calls::AnswerBody_Dropped);
+      if (!answer) {
+        llvm::consumeError(answer.takeError());
+      }
+    } catch (const std::bad_alloc &) { // of a worker behind a wire; they go with it
     }
-  } catch (const std::bad_alloc &) { // goes with the worker
   }
 }
 

@@ -121,8 +121,9 @@ public:
   };
   /// Takes in a part of an upload of `size` bytes.
   llvm::Expected<Received> put(uint64_t value, size_t size, size_t offset, std::shared_ptr<runtime::Buffer> part);
-  /// Never fails: what a worker cannot drop goes with it.
-  void drop(llvm::ArrayRef<uint64_t> values, llvm::ArrayRef<uint64_t> codes = {}) noexcept;
+  /// Never fails, and needs no memory on this side: what a worker cannot drop goes with it.
+  void drop(llvm::ArrayRef<uint64_t> values, llvm::ArrayRef<uint64_t> codes = {},
+            llvm::ArrayRef<uint64_t> runs = {}) noexcept;
 
   void map(uint64_t table, std::shared_ptr<const Dataset> rows) { port->map(table, std::move(rows)); }
   void unmap(uint64_t table) noexcept { port->unmap(table); }

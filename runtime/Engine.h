@@ -53,7 +53,7 @@ class Suspended {
 public:
   virtual ~Suspended();
   std::vector<std::shared_ptr<Buffer>> frames; ///< to send
-  /// Goes on with the frames that came. Once.
+  /// Goes on with the frames that came. Once; stop flag and pools of `start` may be gone.
   virtual llvm::Expected<RunOutcome> resume(llvm::ArrayRef<std::shared_ptr<Buffer>> came) = 0;
 };
 

@@ -4,6 +4,7 @@
 #include "owner/Owner.h"
 #include "owner/StatusServer.h"
 #include "owner/Text.h"
+#include "runtime/Engine.h"
 #include "runtime/signing/Bytes.h"
 #include "tools/OwnerArguments.h"
 
@@ -57,7 +58,7 @@ llvm::Error takeSettings(Arguments &arguments) {
   for (const FlagSetting *setting : arguments.flags) {
     settings.*setting->flag = true;
   }
-  settings.settle();
+  settings.settle(runtime::cpuEngine().threads());
   return llvm::Error::success();
 }
 

@@ -42,10 +42,15 @@ void HeldThings::removeTable(uint64_t id) {
   lock.unlock();
 }
 
-std::optional<HeldValue> HeldThings::value(uint64_t id) const {
+std::shared_ptr<runtime::Buffer> HeldThings::buffer(uint64_t id, const runtime::TensorType &type) const {
   std::lock_guard lock(valuesMutex);
   auto found = values.find(id);
-  return found == values.end() ? std::nullopt : std::optional(found->second);
+  if (found == values.end()) {
+    return nullptr;
+  }
+  const HeldValue &value = found->second;
+  const bool fits = value.isUpload ? value.received == value.tensor.buffer->size() : value.tensor.type == type;
+  return fits ? value.tensor.buffer : nullptr;
 }
 
 bool HeldThings::insertValues(std::vector<std::pair<uint64_t, HeldValue>> fresh) {
@@ -53,7 +58,7 @@ bool HeldThings::insertValues(std::vector<std::pair<uint64_t, HeldValue>> fresh)
   for (size_t at = 0; at < fresh.size(); ++at) {
     bool isNew = false;
     try {
-      isNew = values.try_emplace(fresh[at].first, fresh[at].second).second;
+      isNew = values.try_emplace(fresh[at].first, std::move(fresh[at].second)).second;
     } catch (...) {
       llvm::for_each(llvm::ArrayRef(fresh).take_front(at), [&](const auto &each) { values.erase(each.first); });
       throw;
@@ -98,28 +103,16 @@ std::optional<HeldValue> HeldThings::put(uint64_t id, size_t size, size_t offset
   return upload;
 }
 
-void HeldThings::drop(llvm::ArrayRef<uint64_t> valueIds, llvm::ArrayRef<uint64_t> codeIds) {
-  std::vector<HeldValue> goneValues;
-  std::vector<HeldCode> goneCodes;
-  goneValues.reserve(valueIds.size());
-  goneCodes.reserve(codeIds.size());
-  if (!valueIds.empty()) {
-    std::lock_guard lock(valuesMutex);
-    for (uint64_t id : valueIds) {
-      if (auto found = values.find(id); found != values.end()) {
-        goneValues.push_back(std::move(found->second));
-        values.erase(found);
-      }
-    }
+void HeldThings::drop(llvm::ArrayRef<uint64_t> valueIds, llvm::ArrayRef<uint64_t> codeIds) noexcept {
+  for (uint64_t id : valueIds) {
+    std::unique_lock lock(valuesMutex);
+    const auto gone = values.extract(id);
+    lock.unlock(); // and then it goes
   }
-  if (!codeIds.empty()) {
+  for (uint64_t id : codeIds) {
     std::unique_lock lock(codesMutex);
-    for (uint64_t id : codeIds) {
-      if (auto found = codes.find(id); found != codes.end()) {
-        goneCodes.push_back(std::move(found->second));
-        codes.erase(found);
-      }
-    }
+    const auto gone = codes.extract(id);
+    lock.unlock();
   }
 }
 

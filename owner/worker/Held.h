@@ -45,15 +45,16 @@ public:
   void insertTable(uint64_t id, std::shared_ptr<const runtime::RowSource> rows);
   void removeTable(uint64_t id);
 
-  /// Those of the ids that are no words: null where there is none.
-  std::optional<HeldValue> value(uint64_t id) const;
+  /// The memory of a value of this type, or of a whole upload; null where there is none.
+  std::shared_ptr<runtime::Buffer> buffer(uint64_t id, const runtime::TensorType &type) const;
   /// False where one of the numbers is in use; then none is inserted.
   bool insertValues(std::vector<std::pair<uint64_t, HeldValue>> values);
   /// Takes in a part of an upload: the upload as it stands then; nothing where the part lies outside of it, or the
   /// number is that of another value.
   std::optional<HeldValue> put(uint64_t id, size_t size, size_t offset, llvm::ArrayRef<uint8_t> part);
 
-  void drop(llvm::ArrayRef<uint64_t> values, llvm::ArrayRef<uint64_t> codes);
+  /// Needs no memory.
+  void drop(llvm::ArrayRef<uint64_t> values, llvm::ArrayRef<uint64_t> codes) noexcept;
   size_t valueCount() const;
   size_t codeCount() const;
 

@@ -59,6 +59,30 @@ static llvm::Error wrongCall(const Twine &what) {
   return requestError(wire::ErrorCode_Internal, "the front of the owner binds " + what);
 }
 
+llvm::Error checkTerms(const HeldCode::Private &proved, llvm::ArrayRef<runtime::Binding> bindings) {
+  const runtime::PrivateTerms &terms = proved.terms;
+  size_t slot = 0;
+  llvm::ArrayRef<runtime::ArgSpec> args = proved.code->step->args();
+  for (size_t index = 0; index < bindings.size(); ++index) {
+    bool isSame = true;
+    if (args[index].kind == StepArg::Slot && !terms.slots.empty()) {
+      uint64_t word = 0;
+      std::memcpy(&word, bindings[index].tensor.buffer->data(), sizeof(word));
+      isSame = slot < terms.slots.size() && terms.slots[slot++] == word;
+    }
+    if (const auto &range = terms.extents[index]) {
+      const auto found = extentOf(bindings[index].tensor);
+      isSame &= found && range->low <= found->low && found->high <= range->high;
+    }
+    if (!isSame) {
+      return requestError(wire::ErrorCode_Internal, "argument " + Twine(index) +
+                                                        " is not what the proof of this step rests on; nothing was "
+                                                        "read. This is a defect of the owner, please report it");
+    }
+  }
+  return llvm::Error::success();
+}
+
 llvm::Error PartBindings::uploads(const Numbers *ids, const Memory &memory) {
   const size_t count = ids ? ids->size() : 0;
   if (count > memory.size()) {
@@ -77,7 +101,6 @@ llvm::Error PartBindings::bind(llvm::ArrayRef<runtime::ArgSpec> args, const Numb
   }
   bindings.assign(count, {});
   tables.clear();
-  bits.assign(count, 0);
   for (size_t index = 0; index < count; ++index) {
     const uint64_t word = words->Get(static_cast<flatbuffers::uoffset_t>(index));
     HostTensor &tensor = bindings[index].tensor;
@@ -87,22 +110,17 @@ llvm::Error PartBindings::bind(llvm::ArrayRef<runtime::ArgSpec> args, const Numb
     case StepArg::Upload: {
       if (auto found = sent.find(word); found != sent.end()) {
         tensor.buffer = found->second;
-      } else if (auto value = held.value(word)) {
-        if (value->isUpload ? value->received != value->tensor.buffer->size()
-                            : !(value->tensor.type == args[index].type)) {
-          return wrongCall("value " + Twine(word) + " of another type, or an incomplete upload");
-        }
-        tensor.buffer = std::move(value->tensor.buffer);
+      } else {
+        tensor.buffer = held.buffer(word, tensor.type);
       }
       if (!tensor.buffer || tensor.buffer->size() < tensor.type.bytes()) {
-        return wrongCall("value " + Twine(word) + ", which is not there or too small");
+        return wrongCall("value " + Twine(word) + ", which is not there, incomplete, or of another type or size");
       }
       break;
     }
     case StepArg::Slot:
     case StepArg::Seed:
-      bits[index] = word;
-      tensor.buffer = runtime::Buffer::borrow(&bits[index], sizeof(word));
+      tensor.buffer = runtime::copyOf(&word, sizeof(word)); // a result may be the argument itself
       break;
     case StepArg::Table:
       tables.push_back(held.table(word));
@@ -151,31 +169,6 @@ void PartsRun::keepArguments(std::string_view bytes) {
   }
 }
 
-/// Slots and ranges are those that the proof rests on.
-llvm::Error PartsRun::checkTerms(const HeldCode::Private &proved) const {
-  const runtime::PrivateTerms &terms = proved.terms;
-  size_t slot = 0;
-  llvm::ArrayRef<runtime::ArgSpec> args = proved.code->step->args();
-  for (size_t index = 0; index < bound.bindings.size(); ++index) {
-    bool isSame = true;
-    if (args[index].kind == StepArg::Slot && !terms.slots.empty()) {
-      uint64_t word = 0;
-      std::memcpy(&word, bound.bindings[index].tensor.buffer->data(), sizeof(word));
-      isSame = slot < terms.slots.size() && terms.slots[slot++] == word;
-    }
-    if (const auto &range = terms.extents[index]) {
-      const auto found = extentOf(bound.bindings[index].tensor);
-      isSame &= found && range->low <= found->low && found->high <= range->high;
-    }
-    if (!isSame) {
-      return requestError(wire::ErrorCode_Internal, "argument " + Twine(index) +
-                                                        " is not what the proof of this step rests on; nothing was "
-                                                        "read. This is a defect of the owner, please report it");
-    }
-  }
-  return llvm::Error::success();
-}
-
 llvm::Error PartsRun::runPart(const sojourn_worker::Part &part, const runtime::RunOptions &options) {
   code = held->code(part.code());
   if (!code.program && !code.proved) {
@@ -195,7 +188,7 @@ llvm::Error PartsRun::runPart(const sojourn_worker::Part &part, const runtime::R
     if (std::string reason = worker->lacksForPrivateTables(); !reason.empty()) {
       return llvm::make_error<PassingRefusal>(reason);
     }
-    if (llvm::Error error = checkTerms(*code.proved)) {
+    if (llvm::Error error = checkTerms(*code.proved, bound.bindings)) {
       return error;
     }
     const std::vector<uint64_t> context = part.context()

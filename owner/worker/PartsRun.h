@@ -47,6 +47,9 @@ flatbuffers::Offset<sojourn_worker::Failure> failed(flatbuffers::FlatBufferBuild
 
 std::optional<runtime::Extent> extentOf(const runtime::HostTensor &tensor);
 
+/// Whether slots and ranges are those that the proof rests on.
+llvm::Error checkTerms(const HeldCode::Private &proved, llvm::ArrayRef<runtime::Binding> bindings);
+
 /// Arguments by number, as a run binds them.
 class PartBindings {
 public:
@@ -63,7 +66,6 @@ public:
 
 private:
   std::unordered_map<uint64_t, std::shared_ptr<runtime::Buffer>> sent;
-  std::vector<uint64_t> bits;                                    ///< of slots and seeds, which bindings borrow
   std::vector<std::shared_ptr<const runtime::RowSource>> tables; ///< keeps them mapped
 };
 
@@ -93,7 +95,6 @@ public:
 
 private:
   llvm::Error runPart(const sojourn_worker::Part &part, const runtime::RunOptions &options);
-  llvm::Error checkTerms(const HeldCode::Private &code) const;
   llvm::Error finishPart(const sojourn_worker::Part &part, std::vector<runtime::HostTensor> values);
 
   const Worker *worker;

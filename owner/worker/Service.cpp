@@ -44,6 +44,13 @@ WorkerAnswer answer(FlatBufferBuilder &builder, calls::AnswerBody kind, flatbuff
   return {std::move(kept), bytes, std::move(memory)};
 }
 
+/// Of every call to drop something.
+std::string droppedAnswer() {
+  FlatBufferBuilder builder;
+  builder.Finish(calls::CreateAnswer(builder, calls::AnswerBody_Dropped, calls::CreateDropped(builder).Union()));
+  return {reinterpret_cast<const char *>(builder.GetBufferPointer()), builder.GetSize()};
+}
+
 } // namespace
 
 struct WorkerService::State {
@@ -53,12 +60,13 @@ struct WorkerService::State {
   runtime::Profile *const profile;
   HeldThings held;
   runtime::ArenaPool arenas;
+  const std::string dropped = droppedAnswer();
   std::mutex runsMutex;
   std::map<uint64_t, std::unique_ptr<PartsRun>> runs; ///< that wait
 
   runtime::RunOptions optionsOf(const WorkerCall &call, unsigned threads) {
     runtime::RunOptions options;
-    options.threads = std::clamp(threads, 1u, worker.engine.threads());
+    options.threads = std::max(1u, threads); // the engine has a bound of its own
     options.arenas = &arenas;
     options.profile = profile;
     options.stop = call.stop;
@@ -237,21 +245,21 @@ struct WorkerService::State {
     return answer(builder, calls::AnswerBody_Ran, body.Union(), run.takePublished());
   }
 
-  llvm::Expected<WorkerAnswer> drop(const calls::Drop &call) {
-    auto numbers = [](const flatbuffers::Vector<uint64_t> *from) {
-      return from ? std::vector<uint64_t>(from->begin(), from->end()) : std::vector<uint64_t>();
-    };
-    held.drop(numbers(call.values()), numbers(call.codes()));
-    for (uint64_t id : numbers(call.runs())) {
-      std::unique_ptr<PartsRun> gone;
-      std::lock_guard lock(runsMutex);
-      if (auto found = runs.find(id); found != runs.end()) {
-        gone = std::move(found->second);
-        runs.erase(found);
+  /// Needs no memory: where it is short, much must go.
+  WorkerAnswer drop(const calls::Drop &call) noexcept {
+    auto each = [](const flatbuffers::Vector<uint64_t> *from, auto &&visit) {
+      for (flatbuffers::uoffset_t at = 0; from && at < from->size(); ++at) {
+        visit(from->Get(at));
       }
-    }
-    FlatBufferBuilder builder(64);
-    return answer(builder, calls::AnswerBody_Dropped, calls::CreateDropped(builder).Union());
+    };
+    each(call.values(), [&](uint64_t id) { held.drop(id, {}); });
+    each(call.codes(), [&](uint64_t id) { held.drop({}, id); });
+    each(call.runs(), [&](uint64_t id) {
+      std::unique_lock lock(runsMutex);
+      const auto gone = runs.extract(id);
+      lock.unlock();
+    });
+    return {{}, dropped, {}};
   }
 
   llvm::Expected<WorkerAnswer> dispatch(const calls::Call &call, const WorkerCall &given) {

@@ -51,7 +51,7 @@ void Settings::readServe(const std::string &path) {
       broken(std::string("setting '") + setting.key + "' is " + std::to_string(value));
     }
   }
-  settings.settle();
+  settings.settle(2);
   if (settings.limits.price.operations == 0) {
     broken("a server without a single operation");
   }

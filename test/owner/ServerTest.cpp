@@ -92,7 +92,7 @@ TEST(Server, RequestsAreTakenWhileStepsRunAndStoppingFreesAll) {
   Owner owner(environment);
   // Some steps run, others wait for a place.
   unsigned held = std::max(2u, std::thread::hardware_concurrency()) + 1;
-  const unsigned places = std::max(8u, 2 * ThreadBudget(0).most()) / 4; // of clients without an identity
+  const unsigned places = std::max(8u, 2 * testWorker().threads()) / 4; // of clients without an identity
   const int running = static_cast<int>(std::min(held, places));
   std::string url = "inproc://hand-over";
   auto server = Server::start(owner, {url, held + 2});

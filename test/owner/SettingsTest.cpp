@@ -162,14 +162,18 @@ TEST_F(Settings, PlainTcpStaysOnThisMachine) {
 TEST_F(Settings, OperationsFollowTheMachineAndTheDeadline) {
   settings.limits.threads = 4;
   settings.limits.stepMs = 10'000;
-  settings.settle();
+  settings.settle(7);
   EXPECT_EQ(settings.limits.price.operations, 400'000'000'000u);
   settings.limits.stepMs = 0;
-  settings.settle();
+  settings.settle(7);
   EXPECT_EQ(settings.limits.price.operations, PriceLimits().operations);
   settings.operations = 5000;
-  settings.settle();
+  settings.settle(7);
   EXPECT_EQ(settings.limits.price.operations, 5000u);
+  EXPECT_EQ(settings.limits.threads, 4u);
+  ServeSettings plain;
+  plain.settle(7);
+  EXPECT_EQ(plain.limits.threads, 7u) << "the machine's";
 }
 
 } // namespace sojourn::owner::test

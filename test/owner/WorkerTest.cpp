@@ -186,7 +186,7 @@ TEST(WorkerCalls, UploadsComeInParts) {
   const std::string data = bytes<float>({1, 2, 3});
   EXPECT_EQ(caller.put(5, 12, 0, data.substr(0, 4)), "4");
   EXPECT_EQ(caller.put(5, 12, 8, data.substr(8)), "4") << "a part ahead of its turn";
-  EXPECT_NE(caller.run({{1, {5}, {6}}}).find("an incomplete upload"), std::string::npos);
+  EXPECT_NE(caller.run({{1, {5}, {6}}}).find("not there, incomplete"), std::string::npos);
   EXPECT_EQ(caller.put(5, 12, 4, data.substr(4)), "12");
   EXPECT_NE(caller.put(5, 12, 8, data), "12") << "outside";
   EXPECT_NE(caller.put(5, 16, 12, "abcd"), "16") << "of another size";
@@ -202,7 +202,7 @@ TEST(WorkerCalls, ArgumentsAreCheckedAgainstTheProgram) {
   ASSERT_EQ(caller.describe(1, keepProgram()), "");
   ASSERT_EQ(caller.describe(2, publishProgram()), "");
   ASSERT_EQ(caller.describe(3, readProgram()), "");
-  EXPECT_NE(caller.run({{1, {5}, {6}}}, {5}, floats({1, 2})).find("too small"), std::string::npos);
+  EXPECT_NE(caller.run({{1, {5}, {6}}}, {5}, floats({1, 2})).find("of another type or size"), std::string::npos);
   EXPECT_NE(caller.run({{1, {}, {6}}}).find("0 arguments, the program has 1"), std::string::npos);
   EXPECT_NE(caller.run({{3, {4}, {6}}}).find("table 4, which is not mapped"), std::string::npos);
   EXPECT_NE(caller.run({{1, {5}, {6}}}, {5}, {}).find("1 uploads of 0 buffers"), std::string::npos);
@@ -211,7 +211,26 @@ TEST(WorkerCalls, ArgumentsAreCheckedAgainstTheProgram) {
                  "    return %x : tensor<2xf32>"));
   ASSERT_EQ(caller.describe(4, pair), "");
   ASSERT_EQ(caller.run({{4, {5}, {6}}}, {5}, floats({1, 2})), "");
-  EXPECT_NE(caller.run({{2, {6}, {0}}}).find("of another type"), std::string::npos);
+  EXPECT_NE(caller.run({{2, {6}, {0}}}).find("of another type or size"), std::string::npos);
+}
+
+/// Numbers of a message that are published as they came, of many parts: each in memory of its own.
+TEST(WorkerCalls, PublishedArgumentsOutliveTheRun) {
+  Caller caller;
+  ASSERT_EQ(caller.describe(1, encode(moduleText("(%s: tensor<f64> {sojourn.kind = \"slot\"}, %k: tensor<i64> "
+                                                 "{sojourn.kind = \"seed\"}) -> (tensor<f64> {sojourn.result = "
+                                                 "\"publish\"}, tensor<i64> {sojourn.result = \"keep\"})",
+                                                 "    return %s, %k : tensor<f64>, tensor<i64>"))),
+            "");
+  std::vector<Caller::Part> parts;
+  for (uint64_t number = 0; number < 100; ++number) {
+    parts.push_back({1, {1'000 + number, 7}, {0, 10 + number}});
+  }
+  ASSERT_EQ(caller.run(parts), "");
+  ASSERT_EQ(caller.published.size(), 100u);
+  for (uint64_t number = 0; number < 100; ++number) {
+    EXPECT_EQ(values<uint64_t>(caller.published[number].substr(0, 8))[0], 1'000 + number);
+  }
 }
 
 /// A proof is for one module: a worker that makes another one of it does not run it.
@@ -257,6 +276,46 @@ TEST(WorkerCalls, AProofNamesItsModule) {
   terms.publicArguments = {false, true};
   terms.tables.resize(2);
   EXPECT_NE(prove(5, runtime::writeTerms(terms)).find("terms of 2 arguments, the program has 1"), std::string::npos);
+}
+
+/// Ranges of small tensors, on which a proof rests, are compared before coins are drawn.
+TEST(WorkerCalls, ARunIsTheOneThatWasProved) {
+  Caller caller;
+  ASSERT_EQ(caller.describe(1, encode(moduleText(
+                                   "(%f: tensor<4xf64> {sojourn.kind = \"upload\"}, %t: !sojourn.table<4, \"a\" : f64> "
+                                   "{sojourn.kind = \"table\"}) -> (tensor<f64> {sojourn.result = \"publish\"})",
+                                   "    %i = sojourn.iota dim = 0 : tensor<4xi64>\n"
+                                   "    %x = sojourn.read_rows %t, %i, columns = [\"a\"] : !sojourn.table<4, \"a\" : "
+                                   "f64>, tensor<4xi64> -> tensor<4xf64>\n"
+                                   "    %y = sojourn.mul %x, %f : tensor<4xf64>, tensor<4xf64>\n"
+                                   "    %s = sojourn.reduce_sum %y, dims = [0] : tensor<4xf64>\n"
+                                   "    return %s : tensor<f64>"))),
+            "");
+  auto rows = std::make_shared<std::vector<double>>(std::vector<double>{1, 2, 3, 4});
+  caller.service.map(
+      3, std::make_shared<Dataset>(
+             "t", "1", 4, std::vector<Column>{{"a", runtime::Element::f64, Bounds{0, 10}, rows->data()}}, rows));
+  runtime::PrivateTerms terms;
+  terms.publicArguments = {true, false};
+  terms.tables = {{},
+                  {.isPrivate = true, .rows = 4, .columns = {{"a", runtime::Element::f64, runtime::Extent{0, 10}}}}};
+  terms.extents = {runtime::Extent{1, 2}, std::nullopt};
+  terms.releases = {{.rho = 0.1}};
+  const std::string text = runtime::writeTerms(terms);
+  FlatBufferBuilder builder;
+  auto written = builder.CreateVector(reinterpret_cast<const uint8_t *>(text.data()), text.size());
+  auto body = calls::CreateProve(builder, 1, 2, written);
+  ASSERT_EQ(caller.failure(caller.send(builder, calls::CallBody_Prove, body.Union())), "");
+  auto run = [&](const std::vector<double> &factors) {
+    return caller.run({{2, {10, 3}, {0}, {}, {5, 6}}}, {10},
+                      {runtime::copyOf(factors.data(), factors.size() * sizeof(double))});
+  };
+  EXPECT_EQ(run({1, 1.5, 2, 1}), "");
+  EXPECT_EQ(caller.published.size(), 1u);
+  for (const std::vector<double> &others : {std::vector<double>{1, 1, 1, 2.5}, {0.5, 1, 1, 1}, {1, NAN, 1, 1}}) {
+    EXPECT_NE(run(others).find("argument 0 is not what the proof of this step rests on"), std::string::npos);
+    EXPECT_EQ(caller.ran, 0u);
+  }
 }
 
 /// Terms of every kind come back as they went.

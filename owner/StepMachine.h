@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+// What runs share: the worker, places, threads, memory, and early ends.
+#ifndef SOJOURN_OWNER_STEPMACHINE_H
+#define SOJOURN_OWNER_STEPMACHINE_H
+
+#include "owner/Budget.h"
+#include "owner/Environment.h"
+#include "owner/Limits.h"
+#include "owner/RunningSteps.h"
+#include "owner/StepQueue.h"
+#include "owner/WorkerStub.h"
+
+namespace sojourn::owner {
+
+/// Each part of it guards itself.
+struct StepMachine {
+  StepMachine(Environment given, const Limits &limits)
+      : environment(std::move(given)), limits(limits), worker(environment.worker ? environment.worker() : nullptr),
+        threads(limits.threads ? limits.threads : worker.threads()),
+        memory(limits.runningArenaBytes, limits.arenaWaitMs), queue(threads.most()), running(limits.stepMs) {}
+
+  /// Tells a test of the phase that a step enters.
+  void entering(Phase phase) const {
+    if (environment.entering) {
+      environment.entering(phase);
+    }
+  }
+
+  const Environment environment;
+  const Limits limits;
+  WorkerStub worker; ///< outlives all that names values or codes of it
+  ThreadBudget threads;
+  MemoryBudget memory;
+  StepQueue queue;
+  RunningSteps running;
+};
+
+} // namespace sojourn::owner
+
+#endif // SOJOURN_OWNER_STEPMACHINE_H
