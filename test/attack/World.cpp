@@ -8,11 +8,15 @@
 
 #include <sodium.h>
 
+#include <random>
+
 using namespace sojourn;
 using namespace sojourn::attack;
 
 /// libsodium's randomness, repeatable: keys and coins of a world follow from its seed.
-static std::mt19937_64 *source = nullptr;
+/// Without a world, as for other owners of the process, from a source that outlives all.
+static std::mt19937_64 &rest = *new std::mt19937_64(std::random_device{}());
+static std::mt19937_64 *source = &rest;
 static const char *name() { return "attack"; }
 static void fill(void *const out, const size_t size) {
   for (size_t index = 0; index < size; ++index) {
@@ -45,6 +49,7 @@ World::World(uint64_t seed, const owner::Limits &limits) : system(seed) {
 World::~World() {
   source = &system;
   owner.reset();
+  source = &rest;
 }
 
 std::string World::send(const std::string &request, size_t client) {

@@ -115,8 +115,8 @@ void Worker::play(std::string_view input) {
     publish.states = {10 * round};
     Reply published = client.run(programs.publish, publish);
     tell(published);
-    if (published.kind() == owner::wire::ReplyBody_Done && published.published(0).size() != 12) {
-      broken("a published value of another size");
+    if (published.kind() == owner::wire::ReplyBody_Done && published.published(0).size() > 12) {
+      broken("a published value has more bytes than the value"); // facts may tell of a smaller type
     }
     read.tables = {"open"};
     read.results = {10 * round + 2};

@@ -301,6 +301,18 @@ def settings():
     )
 
 
+def changes():
+    """Changes of calls of a worker and of its answers: number, kind, place, value, index (Worker.cpp)."""
+    for name, change in (
+        ("answer-of-describe", (0, 3, 40, 1, 0)),
+        ("call-of-run", (5, 2, 16, 5, 0)),
+        ("number-in-a-call", (8, 5, 24, 9, 0)),
+        ("memory-of-an-answer", (10, 15, 0, 3, 0)),
+        ("word-in-an-answer", (12, 7, 32, 2, 0)),
+    ):
+        yield name, struct.pack("<BBHBBH", *change, 0)
+
+
 def write(target, name, data):
     folder = pathlib.Path(*sys.argv[1:2] or [CORPUS]) / target
     folder.mkdir(parents=True, exist_ok=True)
@@ -322,7 +334,7 @@ def main():
             if len(program) < 40_000 and program not in seen:
                 seen.add(program)
                 write("programs", f"{session.__name__.replace('_', '-')}-{at}", program)
-    for target, files in (("artifacts", artifacts), ("tables", tables), ("settings", settings)):
+    for target, files in (("artifacts", artifacts), ("tables", tables), ("settings", settings), ("worker", changes)):
         for name, content in files():
             write(target, name, content)
 
