@@ -64,11 +64,6 @@ llvm::Error plain(llvm::Error error) {
   });
 }
 
-struct Answered {
-  WorkerAnswer answer;
-  const calls::Answer *root = nullptr;
-};
-
 /// The answer of one kind, or a WorkerError.
 template <class Body>
 llvm::Expected<std::pair<const Body *, WorkerAnswer>>
@@ -254,7 +249,7 @@ WorkerStub::inspect(const CodeRef &code, const BoundWords &bound, llvm::ArrayRef
       const calls::Range &range = *found->Get(static_cast<flatbuffers::uoffset_t>(at));
       const bool isRange = std::isfinite(range.low()) && std::isfinite(range.high()) && range.low() <= range.high();
       if (range.is_known() && !isRange) {
-        return brokenWorker("the worker gave a range that is none");
+        return brokenWorker("the worker gave an invalid range");
       }
       extents.push_back(range.is_known() ? std::optional(runtime::Extent{range.low(), range.high()}) : std::nullopt);
     }

@@ -72,6 +72,9 @@ bool HeldThings::insertValues(std::vector<std::pair<uint64_t, HeldValue>> fresh)
 }
 
 std::optional<HeldValue> HeldThings::put(uint64_t id, size_t size, size_t offset, llvm::ArrayRef<uint8_t> part) {
+  if (offset > size || part.size() > size - offset) {
+    return std::nullopt;
+  }
   HeldValue upload;
   {
     std::lock_guard lock(valuesMutex);
@@ -84,7 +87,7 @@ std::optional<HeldValue> HeldThings::put(uint64_t id, size_t size, size_t offset
     }
     upload = found->second;
   }
-  if (!upload.isUpload || upload.tensor.buffer->size() != size || offset > size || part.size() > size - offset) {
+  if (!upload.isUpload || upload.tensor.buffer->size() != size) {
     return std::nullopt;
   }
   if (offset == upload.received && !part.empty()) { // no run binds it before it is whole

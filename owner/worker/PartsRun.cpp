@@ -240,15 +240,13 @@ llvm::Error PartsRun::finishPart(const sojourn_worker::Part &part, std::vector<H
       errors.push_back(worker->errorOf(*code.proved->code, index, numbers).value_or(std::nan("")));
     }
   }
-  parts.reserve(parts.size() + 1);
-  published.reserve(published.size() + leaving.size());
   if (!fresh.empty() && !held->insertValues(std::move(fresh))) {
     return requestError(wire::ErrorCode_Internal, "the front of the owner names a new value by a number in use");
   }
   llvm::move(leaving, std::back_inserter(published));
   parts.push_back(std::move(errors));
-  if (part.drops()) {
-    held->drop(std::vector<uint64_t>(part.drops()->begin(), part.drops()->end()), {});
+  for (flatbuffers::uoffset_t at = 0; part.drops() && at < part.drops()->size(); ++at) {
+    held->drop(part.drops()->Get(at), {});
   }
   return llvm::Error::success();
 }

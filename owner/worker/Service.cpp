@@ -12,7 +12,6 @@
 #include "runtime/wire/Worker_generated.h"
 
 #include <algorithm>
-#include <atomic>
 #include <cmath>
 #include <map>
 #include <mutex>
@@ -66,7 +65,7 @@ struct WorkerService::State {
 
   runtime::RunOptions optionsOf(const WorkerCall &call, unsigned threads) {
     runtime::RunOptions options;
-    options.threads = std::max(1u, threads); // the engine has a bound of its own
+    options.threads = std::max(1u, threads); // the engine has its own bound
     options.arenas = &arenas;
     options.profile = profile;
     options.stop = call.stop;
@@ -175,6 +174,9 @@ struct WorkerService::State {
       return error;
     }
     if (code.proved) {
+      if (llvm::Error error = checkTerms(*code.proved, bound.bindings)) {
+        return error;
+      }
       if (llvm::Error error =
               worker.checkRowLists(*code.proved->code, bound.bindings, optionsOf(given, call.threads()))) {
         return error;

@@ -310,11 +310,21 @@ TEST(WorkerCalls, ARunIsTheOneThatWasProved) {
     return caller.run({{2, {10, 3}, {0}, {}, {5, 6}}}, {10},
                       {runtime::copyOf(factors.data(), factors.size() * sizeof(double))});
   };
+  auto inspect = [&](const std::vector<double> &factors) { // as an owner does before the step is paid
+    FlatBufferBuilder asked;
+    auto words = asked.CreateVector(std::vector<uint64_t>{10, 3}),
+         uploads = asked.CreateVector(std::vector<uint64_t>{10});
+    auto look = calls::CreateInspect(asked, 2, calls::CreateBindings(asked, words, uploads));
+    return caller.failure(caller.send(asked, calls::CallBody_Inspect, look.Union(),
+                                      {runtime::copyOf(factors.data(), factors.size() * sizeof(double))}));
+  };
+  EXPECT_EQ(inspect({1, 1.5, 2, 1}), "");
   EXPECT_EQ(run({1, 1.5, 2, 1}), "");
   EXPECT_EQ(caller.published.size(), 1u);
   for (const std::vector<double> &others : {std::vector<double>{1, 1, 1, 2.5}, {0.5, 1, 1, 1}, {1, NAN, 1, 1}}) {
     EXPECT_NE(run(others).find("argument 0 is not what the proof of this step rests on"), std::string::npos);
     EXPECT_EQ(caller.ran, 0u);
+    EXPECT_NE(inspect(others).find("argument 0 is not what the proof of this step rests on"), std::string::npos);
   }
 }
 
