@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What an owner knows: tables, accounts, sessions, plans, and the log of programs.
+// Records of an owner: tables, accounts, sessions, plans, and the log of programs.
 #ifndef SOJOURN_OWNER_OWNERBOOKS_H
 #define SOJOURN_OWNER_OWNERBOOKS_H
 

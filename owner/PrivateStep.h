@@ -39,8 +39,8 @@ public:
   /// it depends on. Internal where data flow says that a result without such a label has private rows.
   llvm::Error label(std::vector<LabelPtr> &labels) const;
 
-  /// Checks what can be checked before the step is paid: the engine, what the proof rests on, and whether a private
-  /// table would be read at a list of row numbers that names one twice, as far as lists are known.
+  /// The checks before the step is paid: traits of the engine, slots and ranges of the proof, and lists of row numbers
+  /// at which a private table would be read, as far as they are known: none names a row twice.
   llvm::Error check(const BoundWords &bound, unsigned threads) const;
   /// Durable when it returns.
   llvm::Error pay();

@@ -70,7 +70,7 @@ private:
 /// `last.reply`, which goes under the mutex alone when others need its room.
 struct Session {
   explicit Session(WorkerStub &worker) : worker(worker) {}
-  /// What it holds at the worker goes with it.
+  /// The worker drops its values.
   ~Session();
   Session(const Session &) = delete;
   Session &operator=(const Session &) = delete;

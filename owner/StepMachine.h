@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What runs share: the worker, places, threads, memory, and early ends.
+// Resources that runs share: the worker, places, threads, memory, and early ends.
 #ifndef SOJOURN_OWNER_STEPMACHINE_H
 #define SOJOURN_OWNER_STEPMACHINE_H
 

@@ -121,7 +121,7 @@ public:
   };
   /// Takes in a part of an upload of `size` bytes.
   llvm::Expected<Received> put(uint64_t value, size_t size, size_t offset, std::shared_ptr<runtime::Buffer> part);
-  /// Never fails, and needs no memory on this side: what a worker cannot drop goes with it.
+  /// Never fails, and allocates nothing on this side. Values that a worker cannot drop end with the worker.
   void drop(llvm::ArrayRef<uint64_t> values, llvm::ArrayRef<uint64_t> codes = {},
             llvm::ArrayRef<uint64_t> runs = {}) noexcept;
 

@@ -184,7 +184,7 @@ llvm::Error PartsRun::runPart(const sojourn_worker::Part &part, const runtime::R
     return error;
   }
   if (code.proved) {
-    // What a private plan rests on may have changed since it was made.
+    // Traits may have changed since the proof.
     if (std::string reason = worker->lacksForPrivateTables(); !reason.empty()) {
       return llvm::make_error<PassingRefusal>(reason);
     }

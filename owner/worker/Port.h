@@ -40,13 +40,13 @@ struct WorkerCall {
   const runtime::StopFlag *stop = nullptr;
   /// No further part of a run begins once it is set; null: nothing does.
   const std::atomic<bool> *finish = nullptr;
-  /// Gets the number of parts that have run; null: nobody looks.
+  /// Counts the parts that have run; null: not wanted.
   std::atomic<uint32_t> *progress = nullptr;
 };
 
 struct WorkerAnswer {
   std::shared_ptr<const void> keep; ///< holds `bytes`
-  std::string_view bytes;           ///< Answer; whatever the worker says, so they are checked
+  std::string_view bytes;           ///< Answer; untrusted
   Memory memory;
 };
 
