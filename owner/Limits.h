@@ -72,6 +72,8 @@ struct Limits {
   /// No further step of a message begins so long after the first: others wait for the thread of the server. The client
   /// sends the rest again.
   int64_t messageMs = 5'000;
+  /// Steps of one message that the worker runs in one call; fewer where they take long. 1: each by itself.
+  size_t stepsAtOnce = kStepsPerMessage;
   /// Requests of one session that run or wait for their turn; each holds a thread of the server.
   size_t requestsPerSession = 4;
   /// Those of all sessions. Shares: Shares.h.

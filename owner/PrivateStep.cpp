@@ -20,7 +20,7 @@ static constexpr uint64_t kSmallProofOps = 2'000;
 llvm::Expected<std::optional<PrivateStep>> PrivateStep::make(OwnerBooks &books, StepMachine &machine,
                                                              const wire::Step &request, const StepPart &part,
                                                              Session &session, const std::shared_ptr<const Plan> &plan,
-                                                             const StepBindings &bound) {
+                                                             const StepBindings &bound, bool follows) {
   // Steps without tables, and on open ones, are nearly all: they pay nothing but this.
   if (plan->facts.tables == 0) {
     return std::nullopt;
@@ -32,14 +32,16 @@ llvm::Expected<std::optional<PrivateStep>> PrivateStep::make(OwnerBooks &books, 
   if (llvm::none_of(step.sources, [](const auto &source) { return source.has_value(); })) {
     return std::nullopt;
   }
-  if (auto able = machine.worker.inspect(*plan->code, {}, {}, 1, &session.running->flag()); !able) {
-    return able.takeError();
+  if (!follows) {
+    if (auto able = machine.worker.inspect(*plan->code, {}, {}, 1, &session.running->flag()); !able) {
+      return able.takeError();
+    }
   }
   step.setTerms(part, bound);
   if (llvm::Error error = step.setReleases()) {
     return error;
   }
-  if (llvm::Error error = step.setPlan(bound)) {
+  if (llvm::Error error = follows ? step.setKnownPlan() : step.setPlan(bound)) {
     return error;
   }
   return std::optional<PrivateStep>(std::move(step));
@@ -125,6 +127,19 @@ llvm::Expected<std::vector<std::optional<runtime::Extent>>> PrivateStep::extents
 
 llvm::Error PrivateStep::check(const BoundWords &bound, unsigned threads) const {
   return machine->worker.inspect(*noised->code, bound, {}, threads, &session->running->flag()).takeError();
+}
+
+/// A proof would wait for a place while the steps before hold theirs, and ranges of tensors are not known before those
+/// have run. On an error the step is staged again when they have.
+llvm::Error PrivateStep::setKnownPlan() {
+  auto known = plan->privatePlans->find(terms.key());
+  if (!known) {
+    return known.takeError();
+  }
+  noised = std::move(*known);
+  return noised && !plan->privatePlans->needsExtents
+             ? llvm::Error::success()
+             : requestError(wire::ErrorCode_Internal, "the step waits for those before it");
 }
 
 llvm::Error PrivateStep::setPlan(const StepBindings &bound) {
@@ -277,6 +292,7 @@ llvm::Error PrivateStep::pay() {
       return error;
     }
     charged.insert(charged.end(), {run->run->id(), run->run->taken()});
+    paidBy = run;
   }
   if (!beside.empty()) {
     ledger::ReserveRequest reserve;
@@ -300,6 +316,18 @@ llvm::Error PrivateStep::pay() {
     paid = std::move(reserve);
   }
   return llvm::Error::success();
+}
+
+void PrivateStep::putBack() {
+  if (paidBy) {
+    Accounts::putBackStep(*paidBy, items(/*beside=*/false));
+    paidBy = nullptr;
+  }
+}
+
+bool PrivateStep::letsOthersFollow() const {
+  const bool isBeside = llvm::any_of(verdict().sites, [](const SiteInfo &site) { return site.isBeside; });
+  return !isBeside && !plan->privatePlans->needsExtents && verdict().listMemory == runtime::RunMemory{};
 }
 
 std::string PrivateStep::logText() const { return "on " + datasets() + ": " + noised->report; }

@@ -21,11 +21,12 @@ llvm::Error checkDefaults(const PrivacyDefaults &defaults);
 class PrivateStep {
 public:
   /// Nothing where no private table is bound. Refused where the program cannot be made private, or where a price of
-  /// its own is missing. Takes the owner's mutex for moments.
+  /// its own is missing. Takes the owner's mutex for moments. `follows`: another step of the message was staged and has
+  /// not run, so the worker is not asked, and only a proof that is known will do.
   static llvm::Expected<std::optional<PrivateStep>> make(OwnerBooks &books, StepMachine &machine,
                                                          const wire::Step &request, const StepPart &part,
                                                          Session &session, const std::shared_ptr<const Plan> &plan,
-                                                         const StepBindings &bound);
+                                                         const StepBindings &bound, bool follows);
   PrivateStep(PrivateStep &&) = default;
   PrivateStep &operator=(PrivateStep &&other) = default;
   /// A price that was paid and brought nothing stands: its key is burnt.
@@ -44,6 +45,11 @@ public:
   llvm::Error check(const BoundWords &bound, unsigned threads) const;
   /// Durable when it returns.
   llvm::Error pay();
+  /// A step that was paid and did not begin: a step of a run is given back, the key of a release is burnt.
+  void putBack();
+  /// Whether the steps after it may be proved, checked and paid before it has run: nothing of them rests on values that
+  /// it writes, and it has no release to seal.
+  bool letsOthersFollow() const;
   const CodeRef &code() const { return *noised->code; }
   /// The charges and the step that coins are for.
   const std::vector<uint64_t> &coinContext() const { return charged; }
@@ -69,6 +75,7 @@ private:
   /// "private dataset 'a', 'b'", for errors.
   std::string datasets() const;
   llvm::Error setPlan(const StepBindings &bound);
+  llvm::Error setKnownPlan();
   llvm::Expected<std::vector<std::optional<runtime::Extent>>> extentsOf(const StepBindings &bound) const;
   /// The plan for the terms as they are: a known one, or made.
   llvm::Error findPlan();
@@ -95,6 +102,7 @@ private:
   bool isNew = false; ///< the plan was made for this step: its notes are told once
   /// By numbers of the ledger: runs with their steps, and the release.
   std::vector<uint64_t> charged;
+  std::shared_ptr<RunAccount> paidBy; ///< the run that paid the step, if one did
   std::optional<ledger::Ticket> ticket;
   ledger::ReserveRequest paid; ///< what the ticket is for
   bool isSealed = false;

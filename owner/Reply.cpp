@@ -155,6 +155,10 @@ size_t DoneReply::roomFor(size_t published, size_t bytes) {
 }
 
 void DoneReply::add(llvm::ArrayRef<const runtime::HostTensor *> published, const PrivacyReport &report) {
+  if (broken) { // a step before this one could not be added
+    ++count;
+    return;
+  }
   broken = true; // until the end
   for (const runtime::HostTensor *tensor : published) {
     auto data = builder.CreateVector(static_cast<const uint8_t *>(tensor->buffer->data()), tensor->type.bytes());

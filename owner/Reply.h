@@ -51,6 +51,11 @@ public:
   /// What one step publishes and tells. Where that fails for want of memory the reply is of no use.
   void add(llvm::ArrayRef<const runtime::HostTensor *> published, const PrivacyReport &report);
   bool isBroken() const { return broken; }
+  /// Counts a step for which `add` had no memory: it has committed all the same.
+  void addWithoutValues() {
+    broken = true;
+    ++count;
+  }
   Message finish(const std::optional<RequestError> &failure);
   uint32_t steps() const { return count; }
   /// Of receipts and notes, for which no room was taken.

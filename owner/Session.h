@@ -37,7 +37,8 @@ class RunningStep;
 struct Handle {
   Value value;
   LabelPtr label;
-  size_t held = 0; ///< bytes that count for its account
+  size_t held = 0;        ///< bytes that count for its account
+  bool isLeaving = false; ///< released by a step that is under way
 };
 
 /// Memory of a value, in bytes: buffer, entry, sizes and label. Labels with one source are shared and cost nothing.

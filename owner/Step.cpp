@@ -5,7 +5,7 @@
 #include "owner/Access.h"
 #include "owner/HeldBytes.h"
 #include "owner/Reply.h"
-#include "owner/StepRun.h"
+#include "owner/StepBatch.h"
 #include "runtime/Limits.h"
 #include "runtime/stream/Frame.h"
 
@@ -13,7 +13,10 @@
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/xxhash.h"
 
+#include <algorithm>
+#include <chrono>
 #include <cstring>
+#include <utility>
 
 namespace sojourn::owner {
 
@@ -69,6 +72,15 @@ private:
   RunningStep &step;
 };
 
+/// Of staging the steps of a batch and of running them, in microseconds.
+constexpr int64_t kBatchUs = 20'000;
+
+using Clock = std::chrono::steady_clock;
+
+int64_t microsecondsSince(Clock::time_point from) {
+  return std::chrono::duration_cast<std::chrono::microseconds>(Clock::now() - from).count();
+}
+
 /// A reply and its room, which go together.
 struct HeldReply {
   std::shared_ptr<const HeldBytes> room;
@@ -87,11 +99,14 @@ private:
   llvm::Error findPlan();
   llvm::Error makePlan();
   llvm::Error checkSize() const;
-  llvm::Error runOne(const StepPart &part, DoneReply &reply);
+  void committed(const DoneReply &reply);
+  StepPart partAt(const StepPart &before, size_t at) const;
+  std::optional<RequestError> fill(StepBatch &batch, StepPart &part, size_t at, int64_t begin, Clock::time_point from);
+  std::pair<size_t, llvm::Error> runSome(StepPart &part, size_t at, int64_t begin, DoneReply &reply);
   llvm::Error tellStop(llvm::Error error, bool isCharged) const;
-  std::optional<RequestError> runNext(StepPart &part, size_t at, DoneReply &reply);
   llvm::Expected<std::shared_ptr<HeldReply>> holdReply(size_t steps) const;
   llvm::Expected<StepReply> runAll();
+  int64_t leftMs(int64_t begin) const;
   bool isOver(int64_t begin) const;
 
   OwnerBooks &books;
@@ -103,6 +118,7 @@ private:
   RunningStep running;
   runtime::ProgramHash hash{};
   std::shared_ptr<const Plan> plan;
+  size_t goal = 1; ///< steps of the next batch
 };
 
 /// The reply to a repetition of the session's last step; empty if the request is its next one.
@@ -210,19 +226,15 @@ llvm::Error Step::checkSize() const {
   return llvm::Error::success();
 }
 
-/// Once it has committed, the message's number is used.
-llvm::Error Step::runOne(const StepPart &part, DoneReply &reply) {
-  StepRun step(books, machine, request, part, hash, **session, plan, messageBytes);
-  llvm::Error error = step.run(reply, [&] {
-    Session &target = **session;
-    books.sessions.replies.forget(target.last, target.account);
-    target.last.sequence = request.sequence();
-    target.last.request = requestHash;
-    target.last.steps = reply.steps();
-    target.last.failure.reset();
-    target.progress = reply.steps();
-  });
-  return tellStop(std::move(error), step.isCharged());
+/// Once a step has committed, the message's number is used.
+void Step::committed(const DoneReply &reply) {
+  Session &target = **session;
+  books.sessions.replies.forget(target.last, target.account);
+  target.last.sequence = request.sequence();
+  target.last.request = requestHash;
+  target.last.steps = reply.steps();
+  target.last.failure.reset();
+  target.progress = reply.steps();
 }
 
 /// With the cause, if the step was stopped.
@@ -237,28 +249,83 @@ llvm::Error Step::tellStop(llvm::Error error, bool isCharged) const {
   return llvm::make_error<RequestError>(std::move(found));
 }
 
-/// Whether no further step begins.
-bool Step::isOver(int64_t begin) const {
-  const int64_t spent = machine.environment.elapsedMs() - begin;
-  bool isLate = request.deadline_ms() != 0 && static_cast<uint64_t>(spent) >= request.deadline_ms();
-  return isLate || spent >= machine.limits.messageMs || (*session)->stop;
+/// Until no further step begins, in milliseconds.
+int64_t Step::leftMs(int64_t begin) const {
+  const int64_t most = request.deadline_ms() == 0
+                           ? machine.limits.messageMs
+                           : static_cast<int64_t>(std::min<uint64_t>(static_cast<uint64_t>(machine.limits.messageMs),
+                                                                     request.deadline_ms()));
+  return most - (machine.environment.elapsedMs() - begin);
 }
 
-/// What a further step of the message failed with, if it did.
-std::optional<RequestError> Step::runNext(StepPart &part, size_t at, DoneReply &reply) {
-  try {
-    part = part.next(*request.repetitions()->Get(static_cast<flatbuffers::uoffset_t>(at)));
-    machine.running.renew(running);
-    // All of it may end while the message runs.
-    llvm::Error error = books.accounts->checkKey((*session)->account, (*session)->key);
-    error = error ? std::move(error) : checkAccess(books, machine.environment, request, part, **session);
-    error = error ? std::move(error) : runOne(part, reply);
-    return error ? std::optional(takeRequestError(std::move(error))) : std::nullopt;
-  } catch (const std::bad_alloc &) {
-    throw;
-  } catch (const std::exception &exception) {
-    return RequestError(wire::ErrorCode_Internal, "the owner failed: " + std::string(exception.what()));
+/// Whether no further step begins.
+bool Step::isOver(int64_t begin) const { return leftMs(begin) <= 0 || (*session)->stop; }
+
+/// What the step with number `at` binds, after what the one before it binds.
+StepPart Step::partAt(const StepPart &before, size_t at) const {
+  return at == 0 ? before : before.next(*request.repetitions()->Get(static_cast<flatbuffers::uoffset_t>(at - 1)));
+}
+
+/// Stages the steps that the worker runs in one call, from `at` on: the error of the first, or one that is to be told
+/// once those before have landed. A later one that fails before it is booked is tried again as the first of its own.
+std::optional<RequestError> Step::fill(StepBatch &batch, StepPart &part, size_t at, int64_t begin,
+                                       Clock::time_point from) {
+  const size_t all = 1 + length(request.repetitions());
+  auto isFull = [&] { return batch.size() >= goal || !batch.isOpen() || microsecondsSince(from) >= kBatchUs; };
+  for (size_t next = at; next < all && (next == at || !(isFull() || isOver(begin))); ++next) {
+    bool isFinal = false;
+    try {
+      const StepPart binds = partAt(part, next);
+      llvm::Error error = llvm::Error::success();
+      if (next > 0) { // all of it may end while the message runs
+        error = books.accounts->checkKey((*session)->account, (*session)->key);
+        error = error ? std::move(error) : checkAccess(books, machine.environment, request, binds, **session);
+      }
+      if (error = error ? std::move(error) : batch.add(binds, isFinal); error) {
+        RequestError found = takeRequestError(std::move(error));
+        if (next == at || isFinal) {
+          return found;
+        }
+        goal = 0;
+        return std::nullopt;
+      }
+      part = binds;
+    } catch (const std::bad_alloc &) {
+      if (next == at) {
+        throw;
+      }
+      goal = 0;
+      return std::nullopt;
+    }
   }
+  return std::nullopt;
+}
+
+/// Runs some of the steps from `at` on: their number, and what the next one failed with, if it did.
+std::pair<size_t, llvm::Error> Step::runSome(StepPart &part, size_t at, int64_t begin, DoneReply &reply) {
+  const auto from = Clock::now();
+  machine.running.renew(running);
+  StepBatch batch(books, machine, request, hash, **session, plan, messageBytes);
+  const StepPart before = part;
+  std::optional<RequestError> later = fill(batch, part, at, begin, from);
+  llvm::Error error = llvm::Error::success();
+  if (batch.size() > 0) {
+    const int64_t left = std::min(kBatchUs - microsecondsSince(from), std::min(leftMs(begin), kBatchUs) * 1'000);
+    error = batch.run(reply, static_cast<uint64_t>(std::max<int64_t>(left, 1)), [&] { committed(reply); });
+    // As many as take some milliseconds: others wait for the place.
+    const int64_t each = std::max<int64_t>(1, microsecondsSince(from) / static_cast<int64_t>(batch.size()));
+    const size_t most = std::max<size_t>(1, std::min(2 * goal, machine.limits.stepsAtOnce));
+    goal = std::clamp<size_t>(static_cast<size_t>(kBatchUs / 2 / each), 1, most);
+  }
+  if (batch.landed() < batch.size()) { // what those that are left bind follows from those before
+    part = before;
+    for (size_t next = at; next < at + batch.landed(); ++next) {
+      part = partAt(part, next);
+    }
+  } else if (!error && later) {
+    error = llvm::make_error<RequestError>(std::move(*later));
+  }
+  return {batch.landed(), tellStop(std::move(error), batch.isCharged())};
 }
 
 /// Room for a large reply to a client of a server, which may take its time to read it. Else null.
@@ -292,17 +359,28 @@ llvm::Expected<StepReply> Step::runAll() {
   }
   auto spare = std::make_unique_for_overwrite<char[]>(kSpareBytes);
   StepPart part = StepPart::first(request);
-  if (llvm::Error error = runOne(part, reply)) {
-    return error;
+  auto [done, error] = runSome(part, 0, begin, reply);
+  if (done == 0) {
+    return std::move(error);
   }
+  auto note = [&](llvm::Error found) {
+    if (found) {
+      failure = takeRequestError(std::move(found));
+    }
+  };
+  note(std::move(error));
   // Receipts and notes come on top of the room that was taken; where they are many, the client asks for the rest.
   auto isLarge = [&] { return reply.extraBytes() > machine.limits.replyBytes / 4; };
-  for (size_t at = 0; at < repetitions && !failure && !isOver(begin) && !isLarge(); ++at) {
+  while (done < 1 + repetitions && !failure && !isOver(begin) && !isLarge() && !reply.isBroken()) {
     try {
-      failure = runNext(part, at, reply);
+      auto [more, found] = runSome(part, done, begin, reply);
+      done += more;
+      note(std::move(found));
     } catch (const std::bad_alloc &) { // the steps before it stand
       spare.reset();
       failure = std::move(noMemory);
+    } catch (const std::exception &exception) {
+      failure = RequestError(wire::ErrorCode_Internal, "the owner failed: " + std::string(exception.what()));
     }
   }
   StepReply told{{}, (*session)->last.steps, {}};

@@ -126,7 +126,7 @@ llvm::Error StepBindings::checkFiles() const {
 llvm::Error StepBindings::bindState(size_t index, size_t position) {
   uint64_t id = part.states->Get(static_cast<flatbuffers::uoffset_t>(position));
   auto found = session.handles.find(id);
-  if (found == session.handles.end()) {
+  if (found == session.handles.end() || found->second.isLeaving) {
     return requestError(wire::ErrorCode_Handle,
                         "state " + Twine(position) + ": this session has no handle " + Twine(id));
   }

@@ -57,6 +57,7 @@ public:
   std::vector<const Dataset *> tables; ///< per argument, null for the others
   std::vector<LabelPtr> labels;        ///< per argument
   std::vector<uint64_t> sentAhead;     ///< numbers of the uploads that the step consumes
+  size_t copied = 0;                   ///< bytes of uploads that did not lie aligned in the message
 
 private:
   llvm::Error bindState(size_t index, size_t position);
@@ -68,7 +69,6 @@ private:
   const Plan &plan;
   Session &session;
   const size_t messageBytes;
-  size_t copied = 0;                                        ///< bytes of uploads
   std::unordered_set<uint64_t> taken;                       ///< numbers of uploads sent ahead
   std::vector<std::shared_ptr<const LoadedDataset>> loaded; ///< keeps them loaded while they run
 };

@@ -16,10 +16,22 @@ using llvm::Twine;
 using runtime::HostTensor;
 
 StepRun::~StepRun() {
-  if (reserved > 0 || !kept.empty()) {
+  if (fresh.empty() && reserved == 0 && releases.empty()) {
+    return;
+  }
+  {
     std::lock_guard lock(books.mutex);
+    for (const Replaced &each : llvm::reverse(replaced)) {
+      each.state->value.id = each.id;
+      each.state->label = each.label;
+    }
     for (uint64_t id : kept) {
       session.handles.erase(id);
+    }
+    for (uint64_t id : releases) {
+      if (auto found = session.handles.find(id); found != session.handles.end()) {
+        found->second.isLeaving = false;
+      }
     }
     if (reserved > 0) {
       books.sessions.letGo(session, reserved);
@@ -29,8 +41,8 @@ StepRun::~StepRun() {
   machine.worker.drop(fresh); // unknown ones are none
 }
 
-/// Everything that could make the commit fail is settled here, or reserved.
 llvm::Error StepRun::book() {
+  std::lock_guard lock(books.mutex);
   for (auto check : {&StepRun::checkRoom, &StepRun::checkPublishes}) {
     if (llvm::Error error = (this->*check)()) {
       return error;
@@ -48,8 +60,8 @@ llvm::Error StepRun::book() {
 llvm::Error StepRun::checkResults() {
   const auto &handles = session.handles;
   std::set<uint64_t> fresh;
-  for (size_t index = 0; index < length(part.results); ++index) {
-    uint64_t id = part.results->Get(static_cast<flatbuffers::uoffset_t>(index));
+  for (size_t index = 0; index < length(binds.results); ++index) {
+    uint64_t id = binds.results->Get(static_cast<flatbuffers::uoffset_t>(index));
     if (handles.count(id) || !fresh.insert(id).second) {
       return requestError(wire::ErrorCode_Malformed, "handle id " + Twine(id) + " for kept result " + Twine(index) +
                                                          " is in use, expected one that this session does not have");
@@ -155,46 +167,33 @@ void StepRun::noteKept(llvm::function_ref<Policy(const Source &)> policyOf) {
 
 llvm::Error StepRun::checkReleases() {
   std::set<uint64_t> distinct;
-  for (size_t index = 0; index < length(part.releases); ++index) {
-    uint64_t id = part.releases->Get(static_cast<flatbuffers::uoffset_t>(index));
-    if (!session.handles.count(id)) {
+  for (size_t index = 0; index < length(binds.releases); ++index) {
+    uint64_t id = binds.releases->Get(static_cast<flatbuffers::uoffset_t>(index));
+    auto found = session.handles.find(id);
+    if (found == session.handles.end() || found->second.isLeaving) {
       return requestError(wire::ErrorCode_Handle,
                           "cannot release handle " + Twine(id) + ": this session has no such handle");
     }
     if (!distinct.insert(id).second) {
       return requestError(wire::ErrorCode_Malformed, "handle " + Twine(id) + " is released twice in one request");
     }
-    releases.push_back(id);
+    asked.push_back(id);
   }
-  // The commit allocates nothing.
-  session.dropped.reserve(releases.size() + bound->sentAhead.size() + plan->facts.results.size());
   return llvm::Error::success();
 }
 
-/// The step at the worker: its published values, and standard errors.
-llvm::Expected<RanParts::Part> StepRun::ask(unsigned threads) {
-  const auto &results = plan->facts.results;
-  uint64_t next = machine.worker.newIds(results.size());
-  fresh.reserve(results.size());
-  for (const runtime::ResultSpec &spec : results) {
-    fresh.push_back(spec.kind == StepResult::Publish ? 0 : next++);
+RunPart StepRun::part(uint64_t since) const {
+  std::vector<uint64_t> drops;
+  for (const Replaced &each : replaced) {
+    if (each.id >= since) {
+      drops.push_back(each.id);
+    }
   }
-  RunPart part{.code = privacy ? &privacy->code() : plan->code.get(),
-               .words = bound->bound.words,
-               .results = fresh,
-               .context = privacy ? privacy->coinContext() : std::vector<uint64_t>(),
-               .drops = {}};
-  auto ran = machine.worker.run(part, bound->bound, plan->facts, threads, 0, {.stop = &session.running->flag()});
-  if (!ran) {
-    return ran.takeError();
-  }
-  if (ran->failure) {
-    return llvm::make_error<RequestError>(std::move(*ran->failure));
-  }
-  if (ran->parts.empty()) {
-    return requestError(wire::ErrorCode_Internal, "the worker did not run the step, and does not say why");
-  }
-  return std::move(ran->parts[0]);
+  return {.code = &code(),
+          .words = bound->bound.words,
+          .results = fresh,
+          .context = privacy ? privacy->coinContext() : std::vector<uint64_t>(),
+          .drops = std::move(drops)};
 }
 
 PrivacyReport StepRun::report() const {
@@ -209,7 +208,7 @@ void StepRun::keep() {
   kept.reserve(plan->facts.keeps);
   for (size_t index = 0; index < results.size(); ++index) {
     if (results[index].kind == StepResult::Keep) {
-      uint64_t id = part.results->Get(static_cast<flatbuffers::uoffset_t>(kept.size()));
+      uint64_t id = binds.results->Get(static_cast<flatbuffers::uoffset_t>(kept.size()));
       const Value value{.type = results[index].type, .id = fresh[index]};
       session.handles.try_emplace(
           id, Handle{value, resultLabels[index], heldBytes(results[index].type, resultLabels[index])});
@@ -218,29 +217,54 @@ void StepRun::keep() {
   }
 }
 
-/// Nothing here can fail: the reply says already that the step has committed. Old values go without the mutex.
-void StepRun::commit() {
+void StepRun::apply() {
   const auto &results = plan->facts.results;
-  reserved = 0; // it belongs to the new handles now
-  kept.clear();
+  uint64_t next = machine.worker.newIds(results.size());
+  std::lock_guard lock(books.mutex);
+  replaced.reserve(results.size());
+  fresh.reserve(results.size());
+  for (const runtime::ResultSpec &spec : results) {
+    fresh.push_back(spec.kind == StepResult::Publish ? 0 : next++);
+  }
+  keep();
   for (size_t index = 0; index < results.size(); ++index) {
     if (results[index].kind == StepResult::Commit) {
       Handle &state = *bound->states[results[index].target];
-      session.dropped.push_back(std::exchange(state.value.id, fresh[index])); // the type is the same
+      replaced.push_back({&state, state.value.id, state.label});
+      state.value.id = fresh[index]; // the type is the same
       state.label = resultLabels[index];
     }
   }
+  // The commit allocates nothing.
+  session.dropped.reserve(session.dropped.size() + asked.size() + bound->sentAhead.size() + replaced.size());
+  releases = std::move(asked);
+  for (uint64_t id : releases) {
+    session.handles.find(id)->second.isLeaving = true;
+  }
+}
+
+bool StepRun::letsOthersFollow() const { return bound->sentAhead.empty() && (!privacy || privacy->letsOthersFollow()); }
+
+/// Nothing here can fail: the reply says already that the step has committed. Old values go without the mutex.
+void StepRun::commit() {
+  reserved = 0; // it belongs to the new handles now
+  kept.clear();
   fresh.clear();
+  for (const Replaced &each : replaced) {
+    session.dropped.push_back(each.id);
+  }
+  replaced.clear();
   for (uint64_t number : bound->sentAhead) {
     books.sessions.dropUpload(session, number);
   }
   for (uint64_t id : releases) {
     books.sessions.dropHandle(session, id);
   }
+  releases.clear();
 }
 
-llvm::Error StepRun::bind() {
-  bound.emplace(part, *plan, session, messageBytes);
+llvm::Error StepRun::bind(bool follows) {
+  bound.emplace(binds, *plan, session, messageBytes);
   llvm::Error error = bound->checkCounts();
   error = error ? std::move(error) : bound->bindOwn();
   if (!error) {
@@ -255,7 +279,7 @@ llvm::Error StepRun::bind() {
     return error;
   }
   resultLabels = joinLabels(bound->labels, plan->facts.dependence);
-  auto made = PrivateStep::make(books, machine, request, part, session, plan, *bound);
+  auto made = PrivateStep::make(books, machine, request, binds, session, plan, *bound, follows);
   if (!made) {
     return made.takeError();
   }
@@ -263,69 +287,59 @@ llvm::Error StepRun::bind() {
   return privacy ? privacy->label(resultLabels) : llvm::Error::success();
 }
 
-llvm::Error StepRun::run(DoneReply &reply, llvm::function_ref<void()> committed) {
-  for (auto check : {&StepRun::bind, &StepRun::checkResults, &StepRun::checkReleases}) {
+llvm::Error StepRun::stage(const StepRun *first) {
+  if (llvm::Error error = bind(first != nullptr)) {
+    return error;
+  }
+  if (first && &code() != &first->code()) {
+    return requestError(wire::ErrorCode_Internal, "the step runs other code than those before it");
+  }
+  for (auto check : {&StepRun::checkResults, &StepRun::checkReleases}) {
     if (llvm::Error error = (this->*check)()) {
       return error;
     }
   }
-  RunningStep &running = *session.running;
-  const auto lane = StepQueue::laneOf(privacy ? privacy->operations() : plan->facts.operations);
-  auto place = machine.queue.enter(session.account, lane, machine.running, running);
-  if (!place) {
-    return place.takeError();
+  return llvm::Error::success();
+}
+
+llvm::Error StepRun::pay(unsigned threads, bool isFirst) {
+  if (!privacy) {
+    return llvm::Error::success();
   }
-  size_t most = machine.threads.most();
-  auto memory = machine.memory.lease(session.account,
-                                     privacy ? privacy->runBytes(static_cast<unsigned>(most))
-                                             : plan->facts.memory.bytes(static_cast<unsigned>(most)),
-                                     running.flag());
-  if (!memory) {
-    return memory.takeError();
+  if (llvm::Error error = isFirst ? privacy->check(bound->bound, threads) : llvm::Error::success()) {
+    return error;
   }
-  {
-    // Permission for every published value is settled before anything runs.
-    std::lock_guard lock(books.mutex);
-    if (llvm::Error refused = book()) {
-      return refused;
+  // Paid before a coin is drawn or a row is read.
+  if (llvm::Error error = privacy->pay()) {
+    return error;
+  }
+  if (privacy->isCharged()) {
+    machine.running.charged(*session.running);
+  }
+  return llvm::Error::success();
+}
+
+llvm::Error StepRun::land(const RanParts::Part &ran, DoneReply &reply, llvm::function_ref<void()> committed) {
+  const bool isTicketed = privacy && privacy->isTicketed();
+  // The worker may have dropped the values of before: without a release of its own, the step commits whatever happens.
+  try {
+    std::vector<const HostTensor *> leaving;
+    llvm::transform(ran.published, std::back_inserter(leaving), [](const HostTensor &value) { return &value; });
+    if (privacy) {
+      privacy->setErrors(ran.errors);
     }
-  }
-  machine.entering(Phase::running);
-  ThreadBudget::Lease threads(machine.threads);
-  if (privacy) {
-    if (llvm::Error error = privacy->check(bound->bound, threads.threads)) {
-      return error;
+    if (isTicketed) {
+      if (llvm::Error error = privacy->seal(doneReply(leaving, report()).bytes)) {
+        return error;
+      }
     }
-    // Paid before a coin is drawn or a row is read.
-    if (llvm::Error error = privacy->pay()) {
-      return error;
+    reply.add(leaving, report());
+  } catch (const std::bad_alloc &) {
+    if (isTicketed) {
+      throw;
     }
-    if (privacy->isCharged()) {
-      machine.running.charged(running);
-    }
+    reply.addWithoutValues();
   }
-  auto ran = ask(threads.threads);
-  if (!ran) {
-    return ran.takeError();
-  }
-  if (llvm::Error error = bound->checkFiles()) {
-    return error; // rows were zeros
-  }
-  std::vector<const HostTensor *> leaving;
-  llvm::transform(ran->published, std::back_inserter(leaving), [](const HostTensor &value) { return &value; });
-  if (privacy) {
-    privacy->setErrors(ran->errors);
-  }
-  if (privacy && privacy->isTicketed()) {
-    if (llvm::Error error = privacy->seal(doneReply(leaving, report()).bytes)) {
-      return error;
-    }
-  }
-  {
-    std::lock_guard lock(books.mutex);
-    keep();
-  }
-  reply.add(leaving, report());
   {
     std::lock_guard lock(books.mutex);
     commit();

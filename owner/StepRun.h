@@ -20,24 +20,53 @@ public:
   StepRun(OwnerBooks &books, StepMachine &machine, const wire::Step &request, const StepPart &part,
           const runtime::ProgramHash &hash, Session &session, const std::shared_ptr<const Plan> &plan,
           size_t messageBytes)
-      : books(books), machine(machine), request(request), part(part), hash(hash), session(session), plan(plan),
+      : books(books), machine(machine), request(request), binds(part), hash(hash), session(session), plan(plan),
         messageBytes(messageBytes) {}
   ~StepRun();
-  /// Checks, runs, adds what leaves to the reply and commits; `committed` is called with the commit, under the owner's
-  /// mutex. On an error nothing has changed, the reply apart.
-  llvm::Error run(DoneReply &reply, llvm::function_ref<void()> committed);
+  /// A step is staged, booked, paid and applied before it runs, and lands once it has run. Until it lands all of it is
+  /// taken back when the object goes: of several, the last one first.
+  /// Binds and checks. On an error nothing has changed. `first`: the step of the same call of the worker that was
+  /// checked there, of which this one must have the code; null: itself.
+  llvm::Error stage(const StepRun *first);
+  uint64_t operations() const { return privacy ? privacy->operations() : plan->facts.operations; }
+  /// Memory of the run on `threads` threads, in bytes.
+  size_t runBytes(unsigned threads) const {
+    return privacy ? privacy->runBytes(threads) : plan->facts.memory.bytes(threads);
+  }
+  /// Settles everything that could make the commit fail, or reserves it. Takes the owner's mutex.
+  llvm::Error book();
+  /// Of a step on private tables, after the worker's checks if it is the first of its call.
+  llvm::Error pay(unsigned threads, bool isFirst);
+  /// The session as it is after the step. Takes the owner's mutex.
+  void apply();
+  /// Whether the next step of the message may be staged before this one has run.
+  bool letsOthersFollow() const;
+  size_t copiedBytes() const { return bound->copied; }
+  const CodeRef &code() const { return privacy ? privacy->code() : *plan->code; }
+  /// For the worker. `drops`: values that the step replaces, as far as they were made by steps since `since`.
+  RunPart part(uint64_t since) const;
+  const BoundWords &words() const { return bound->bound; }
+  /// Whether the tables could be read during the run.
+  llvm::Error checkFiles() const { return bound->checkFiles(); }
+  /// Adds what leaves to the reply; `committed` is called with the commit, under the owner's mutex. Fails only where
+  /// there is a release to seal.
+  llvm::Error land(const RanParts::Part &ran, DoneReply &reply, llvm::function_ref<void()> committed);
   /// Whether a budget was charged.
   bool isCharged() const { return privacy && privacy->isCharged(); }
+  /// It did not begin: what it paid is given back.
+  void putBack() {
+    if (privacy) {
+      privacy->putBack();
+    }
+  }
 
 private:
-  llvm::Error bind();
-  llvm::Error book();
+  llvm::Error bind(bool follows);
   llvm::Error checkResults();
   llvm::Error checkRoom();
   llvm::Error checkReleases();
   llvm::Error checkPublishes();
   void noteKept(llvm::function_ref<Policy(const Source &)> policyOf);
-  llvm::Expected<RanParts::Part> ask(unsigned threads);
   PrivacyReport report() const;
   void keep();
   void commit();
@@ -45,7 +74,7 @@ private:
   OwnerBooks &books;
   StepMachine &machine;
   const wire::Step &request;
-  const StepPart &part;
+  const StepPart binds;
   const runtime::ProgramHash &hash;
   Session &session;
   const std::shared_ptr<const Plan> &plan;
@@ -54,12 +83,20 @@ private:
   std::vector<LabelPtr> resultLabels;
   std::vector<std::string> notes;     ///< for the client
   std::optional<PrivateStep> privacy; ///< of a step on private tables
-  std::vector<uint64_t> releases;
-  size_t keepBytes = 0;       ///< of the values that it keeps
-  size_t reserved = 0;        ///< of Sessions::holdings, until the commit or the end
-  std::vector<uint64_t> kept; ///< new handles, until the commit or the end
-  /// Per result the number of its new value, 0 where it is published; empty once they are handles' values.
+  std::vector<uint64_t> asked;        ///< handles that it releases
+  std::vector<uint64_t> releases;     ///< they, once they are marked
+  size_t keepBytes = 0;               ///< of the values that it keeps
+  size_t reserved = 0;                ///< of Sessions::holdings, until the commit or the end
+  std::vector<uint64_t> kept;         ///< new handles, until the commit or the end
+  /// Per result the number of its new value, 0 where it is published; empty once it has landed.
   std::vector<uint64_t> fresh;
+  /// States that were replaced, with their values of before.
+  struct Replaced {
+    Handle *state;
+    uint64_t id;
+    LabelPtr label;
+  };
+  std::vector<Replaced> replaced;
 };
 
 } // namespace sojourn::owner

@@ -289,7 +289,13 @@ static llvm::Expected<RanParts> readRan(const calls::Ran &ran, WorkerAnswer &ans
     }
   }
   if (const auto *failure = ran.failure()) {
-    found.failure = errorOf(*failure);
+    if (count == asked) {
+      return brokenWorker("the worker ran all parts, and failed");
+    }
+    // The caller runs the rest again, and teaches the code then.
+    if (count == 0 || !failure->is_unknown()) {
+      found.failure = errorOf(*failure);
+    }
   }
   return found;
 }

@@ -83,7 +83,7 @@ struct RanParts {
     std::vector<double> errors;                 ///< per result, where an argument changes one
   };
   std::vector<Part> parts;             ///< that ran
-  std::optional<RequestError> failure; ///< of the next one
+  std::optional<RequestError> failure; ///< of the next one; none where it did not begin
 };
 
 /// Thread-safe; outlives the codes. Errors are RequestErrors: those of the worker, or Internal where an answer breaks a

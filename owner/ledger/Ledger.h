@@ -110,6 +110,8 @@ public:
   /// once a block, and when the price changes. `charges` has one for each item; empty: the run's.
   Result<uint64_t> takeStep(const std::vector<privacy::Charge> &charges = {});
   uint64_t taken() const;
+  /// The last step that was taken did not begin: no coin was drawn for it. It stays paid where its block has ended.
+  void putBack();
   /// Steps that are paid for and not taken yet.
   uint64_t ahead() const;
   /// Returns the steps that were not taken. Once.

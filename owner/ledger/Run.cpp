@@ -61,6 +61,11 @@ Result<uint64_t> Run::takeStep(const std::vector<privacy::Charge> &charges) {
   return before + used;
 }
 
+void Run::putBack() {
+  std::lock_guard guard(mutex);
+  used -= open && used > 0 ? 1 : 0;
+}
+
 Status Run::close() {
   if (Status status = ledger.elsewhere()) {
     return status;

@@ -143,6 +143,8 @@ TEST_F(Repetitions, ALargeReplyIsForgottenButNotHowFarItCame) {
 }
 
 TEST_F(Repetitions, NoneBeginsAfterTheDeadline) {
+  limits.stepsAtOnce = 1;
+  SetUp();
   StepRequest step = counting(9);
   step.deadlineMs = 300;
   entering = [&] { world.elapsed += 100; };
@@ -154,12 +156,15 @@ TEST_F(Repetitions, NoneBeginsAfterTheDeadline) {
 
 TEST_F(Repetitions, NoneBeginsAfterTheOwnersOwnTime) {
   limits.messageMs = 250;
+  limits.stepsAtOnce = 1;
   SetUp();
   entering = [&] { world.elapsed += 100; };
   EXPECT_EQ(doneOf(client->run(addProgram(), counting(9))).steps(), 3u);
 }
 
 TEST_F(Repetitions, AreWatchedAndStoppedWhileTheyRun) {
+  limits.stepsAtOnce = 1;
+  SetUp();
   std::vector<uint32_t> seen;
   entering = [&] {
     Reply progress = client->send(watchBytes(client->session, seen.size() == 4));
@@ -188,6 +193,8 @@ TEST_F(Repetitions, AreWatchedAndStoppedWhileTheyRun) {
 
 /// As when the request to stop waited in a network while its message ended, and the next one began.
 TEST_F(Repetitions, ALateRequestToStopEndsNoOtherMessage) {
+  limits.stepsAtOnce = 1;
+  SetUp();
   auto stepsOf = [&](uint64_t mark, uint64_t stopped) {
     StepRequest step = counting(5);
     step.mark = mark;

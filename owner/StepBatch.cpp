@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+// Batches of steps (see StepBatch.h).
+#include "owner/StepBatch.h"
+
+#include <algorithm>
+
+namespace sojourn::owner {
+
+/// Memory that a batch may take beyond what its steps take one by one, in bytes.
+static constexpr size_t kExtraMost = size_t{4} << 20;
+
+StepBatch::~StepBatch() {
+  while (steps.size() > landedCount) { // the last one first
+    if (!asked) {
+      steps.back()->putBack();
+    }
+    steps.pop_back();
+  }
+}
+
+llvm::Error StepBatch::add(const StepPart &part, bool &isFinal) {
+  const bool isFirst = steps.empty();
+  isFinal = false;
+  steps.reserve(steps.size() + 1);
+  auto step = std::make_unique<StepRun>(books, machine, request, part, hash, session, plan, messageBytes);
+  if (llvm::Error error = step->stage(isFirst ? nullptr : steps.front().get())) {
+    return error;
+  }
+  RunningStep &running = *session.running;
+  if (isFirst) {
+    auto entered =
+        machine.queue.enter(session.account, StepQueue::laneOf(step->operations()), machine.running, running);
+    if (!entered) {
+      return entered.takeError();
+    }
+    place.emplace(std::move(*entered));
+    auto leased = machine.memory.lease(session.account, step->runBytes(machine.threads.most()), running.flag());
+    if (!leased) {
+      return leased.takeError();
+    }
+    memory.emplace(std::move(*leased));
+  }
+  // Permission for every published value is settled before anything runs.
+  if (llvm::Error error = step->book()) {
+    return error;
+  }
+  isFinal = true;
+  machine.entering(Phase::running);
+  if (isFirst) {
+    threads.emplace(machine.threads);
+  }
+  if (llvm::Error error = step->pay(threads->threads, isFirst)) {
+    charged |= step->isCharged();
+    return error;
+  }
+  charged |= step->isCharged();
+  try {
+    step->apply();
+  } catch (const std::bad_alloc &) {
+    step->putBack();
+    throw;
+  }
+  copied += step->copiedBytes();
+  steps.push_back(std::move(step));
+  return llvm::Error::success();
+}
+
+bool StepBatch::isOpen() const {
+  if (steps.empty()) {
+    return true;
+  }
+  // States of before stay until the batch has run, published values until it is answered.
+  size_t bytes = copied + steps.size() * plan->facts.publishBytes;
+  for (const runtime::ResultSpec &spec : plan->facts.results) {
+    bytes += spec.kind == StepResult::Commit ? spec.type.bytes() : 0;
+  }
+  return bytes <= kExtraMost && steps.back()->letsOthersFollow();
+}
+
+llvm::Error StepBatch::run(DoneReply &reply, uint64_t withinUs, llvm::function_ref<void()> committed) {
+  std::vector<RunPart> parts;
+  parts.reserve(steps.size());
+  BoundWords uploads;
+  for (const auto &step : steps) {
+    parts.push_back(step->part(since));
+    llvm::append_range(uploads.uploads, step->words().uploads);
+    llvm::append_range(uploads.memory, step->words().memory);
+  }
+  asked = true;
+  auto ran = machine.worker.run(parts, uploads, plan->facts, threads->threads, withinUs,
+                                {.stop = &session.running->flag(), .finish = &session.stop});
+  llvm::Error error = ran ? llvm::Error::success() : ran.takeError();
+  for (const auto &step : steps) { // before any lands: parts drop the states of the parts before them
+    error = error ? std::move(error) : step->checkFiles();
+  }
+  const size_t count = error ? 0 : ran->parts.size();
+  // Those that did not begin are given back; the one that failed is paid.
+  const size_t begun = error ? steps.size() : std::min(steps.size(), count + (ran->failure ? 1 : 0));
+  for (size_t at = steps.size(); at > begun; --at) {
+    steps[at - 1]->putBack();
+  }
+  for (; landedCount < count && !error; landedCount += error ? 0 : 1) {
+    error = steps[landedCount]->land(ran->parts[landedCount], reply, committed);
+  }
+  if (!error && ran->failure) {
+    error = llvm::make_error<RequestError>(std::move(*ran->failure));
+  }
+  if (!error && count == 0) {
+    error = requestError(wire::ErrorCode_Internal, "the worker did not run the step, and does not say why");
+  }
+  return error;
+}
+
+} // namespace sojourn::owner

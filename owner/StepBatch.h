@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+// Steps of one message that the worker runs in one call.
+#ifndef SOJOURN_OWNER_STEPBATCH_H
+#define SOJOURN_OWNER_STEPBATCH_H
+
+#include "owner/StepRun.h"
+
+#include <deque>
+#include <memory>
+#include <optional>
+#include <vector>
+
+namespace sojourn::owner {
+
+/// In the session's turn. The session is as after all of its steps from the time on that each is added; those that do
+/// not land are taken back.
+class StepBatch {
+public:
+  StepBatch(OwnerBooks &books, StepMachine &machine, const wire::Step &request, const runtime::ProgramHash &hash,
+            Session &session, const std::shared_ptr<const Plan> &plan, size_t messageBytes)
+      : books(books), machine(machine), request(request), hash(hash), session(session), plan(plan),
+        messageBytes(messageBytes), since(machine.worker.newId()) {}
+  ~StepBatch();
+  StepBatch(const StepBatch &) = delete;
+  StepBatch &operator=(const StepBatch &) = delete;
+
+  /// Stages, books and pays the next step, which waits for a place and memory if it is the first. On an error it is not
+  /// added. `isFinal` is set where it must not be tried again: the log has it.
+  llvm::Error add(const StepPart &part, bool &isFinal);
+  /// Whether another step may be added.
+  bool isOpen() const;
+  size_t size() const { return steps.size(); }
+  bool isCharged() const { return charged; }
+  /// Runs and lands them, one after another; `committed` is called with each commit. None but the first begins after
+  /// `withinUs` microseconds. Returns the error of the first that did not land; none where those that are left did not
+  /// begin: then fewer have landed than the batch has.
+  llvm::Error run(DoneReply &reply, uint64_t withinUs, llvm::function_ref<void()> committed);
+  size_t landed() const { return landedCount; }
+
+private:
+  OwnerBooks &books;
+  StepMachine &machine;
+  const wire::Step &request;
+  const runtime::ProgramHash &hash;
+  Session &session;
+  const std::shared_ptr<const Plan> &plan;
+  const size_t messageBytes;
+  const uint64_t since; ///< values of its steps have later numbers
+  std::optional<StepQueue::Place> place;
+  std::optional<MemoryBudget::Lease> memory;
+  std::optional<ThreadBudget::Lease> threads;
+  std::vector<std::unique_ptr<StepRun>> steps;
+  size_t landedCount = 0;
+  size_t copied = 0;  ///< bytes of uploads
+  bool asked = false; ///< the worker was: coins may have been drawn
+  bool charged = false;
+};
+
+} // namespace sojourn::owner
+
+#endif // SOJOURN_OWNER_STEPBATCH_H
