@@ -142,21 +142,22 @@ Session::~Session() {
   for (const auto &[number, upload] : uploads) {
     worker.drop(upload.value);
   }
-  worker.drop(dropped);
+  worker.drop(dropped.ids);
 }
 
 void Sessions::dropHandle(Session &session, uint64_t id) {
   auto found = session.handles.find(id);
   if (found != session.handles.end()) {
-    session.dropped.push_back(found->second.value.id);
+    session.dropped.add(found->second.value.id, std::move(found->second.memory));
     letGo(session, found->second.held);
     session.handles.erase(found);
   }
 }
 
 void Sessions::dropValues(Session &session) noexcept {
-  session.worker.drop(session.dropped);
-  session.dropped.clear();
+  session.worker.drop(session.dropped.ids);
+  session.dropped.ids.clear();
+  session.dropped.memory.clear();
 }
 
 llvm::Error Sessions::checkRelease(const Session &session, llvm::ArrayRef<uint64_t> handles) {
@@ -199,6 +200,7 @@ void Sessions::know(Session &session, const runtime::ProgramHash &hash, const Pl
 llvm::Expected<PartialUpload *> Sessions::place(Session &session, const wire::Upload &part) {
   uint64_t number = part.upload(), size = part.size();
   if (size == 0) {
+    session.dropped.reserve(1);
     dropUpload(session, number);
     return nullptr;
   }
@@ -220,7 +222,8 @@ llvm::Expected<PartialUpload *> Sessions::place(Session &session, const wire::Up
     }
     hold(session, bytes);
     llvm::scope_exit undo([&] { letGo(session, bytes); });
-    found = session.uploads.try_emplace(number, PartialUpload{worker.newId(), size}).first;
+    found = session.uploads.try_emplace(number, PartialUpload{.value = worker.newId(), .size = size, .memory = nullptr})
+                .first;
     llvm::scope_exit remove([&] { session.uploads.erase(found); });
     uploads.add(session.account, bytes);
     session.uploading += bytes;
@@ -246,6 +249,7 @@ llvm::Expected<size_t> Sessions::receive(PartialUpload &upload, const wire::Uplo
     sojourn::wire::countCopied(length);
     upload.received = stands->bytes;
     upload.isBits = stands->isBits;
+    upload.memory = std::move(stands->memory);
   }
   return upload.received;
 }
@@ -253,7 +257,7 @@ llvm::Expected<size_t> Sessions::receive(PartialUpload &upload, const wire::Uplo
 void Sessions::dropUpload(Session &session, uint64_t upload) {
   if (auto found = session.uploads.find(upload); found != session.uploads.end()) {
     const size_t bytes = heldBytes(found->second.size);
-    session.dropped.push_back(found->second.value);
+    session.dropped.add(found->second.value, std::move(found->second.memory));
     letGo(session, bytes);
     uploads.remove(session.account, bytes);
     session.uploading -= bytes;

@@ -36,6 +36,7 @@ class RunningStep;
 /// A value kept at the owner and what is known of where it comes from.
 struct Handle {
   Value value;
+  std::shared_ptr<runtime::Buffer> memory; ///< of the value, which another worker can have, too
   LabelPtr label;
   size_t held = 0;        ///< bytes that count for its account
   bool isLeaving = false; ///< released by a step that is under way
@@ -46,9 +47,25 @@ size_t heldBytes(const runtime::TensorType &type, const LabelPtr &label);
 
 /// An upload that arrives in parts, ahead of the step that binds it.
 struct PartialUpload {
-  uint64_t value = 0;            ///< of the worker
-  size_t size = 0, received = 0; ///< in bytes; those that stand, from the start
-  bool isBits = true;            ///< whether each of these is 0 or 1
+  uint64_t value = 0;                      ///< of the worker
+  size_t size = 0, received = 0;           ///< in bytes; those that stand, from the start
+  bool isBits = true;                      ///< whether each of these is 0 or 1
+  std::shared_ptr<runtime::Buffer> memory; ///< of all of it
+};
+
+/// Values that a session no longer has, until the worker drops them.
+struct DroppedValues {
+  std::vector<uint64_t> ids;
+  Memory memory;
+  void reserve(size_t more) {
+    ids.reserve(ids.size() + more);
+    memory.reserve(memory.size() + more);
+  }
+  /// In the room that was reserved.
+  void add(uint64_t id, std::shared_ptr<runtime::Buffer> buffer) {
+    ids.push_back(id);
+    memory.push_back(std::move(buffer));
+  }
 };
 
 /// The turn of a session, and the requests that wait for it in the order of their coming. Under the owner's mutex.
@@ -91,7 +108,7 @@ struct Session {
   LastStep last;
   size_t held = 0, uploading = 0; ///< bytes that count for its account: of everything, of uploads
   /// Values that it no longer has, until the worker drops them (`dropValues`).
-  std::vector<uint64_t> dropped;
+  DroppedValues dropped;
 
   /// Of the message that runs: steps that have committed, and whether no further one begins. Read and set by requests
   /// that wait for no turn.

@@ -211,7 +211,7 @@ void StepRun::keep() {
       uint64_t id = binds.results->Get(static_cast<flatbuffers::uoffset_t>(kept.size()));
       const Value value{.type = results[index].type, .id = fresh[index]};
       session.handles.try_emplace(
-          id, Handle{value, resultLabels[index], heldBytes(results[index].type, resultLabels[index])});
+          id, Handle{value, nullptr, resultLabels[index], heldBytes(results[index].type, resultLabels[index])});
       kept.push_back(id);
     }
   }
@@ -236,7 +236,7 @@ void StepRun::apply() {
     }
   }
   // The commit allocates nothing.
-  session.dropped.reserve(session.dropped.size() + asked.size() + bound->sentAhead.size() + replaced.size());
+  session.dropped.reserve(asked.size() + bound->sentAhead.size() + replaced.size());
   releases = std::move(asked);
   for (uint64_t id : releases) {
     session.handles.find(id)->second.isLeaving = true;
@@ -246,13 +246,20 @@ void StepRun::apply() {
 bool StepRun::letsOthersFollow() const { return bound->sentAhead.empty() && (!privacy || privacy->letsOthersFollow()); }
 
 /// Nothing here can fail: the reply says already that the step has committed. Old values go without the mutex.
-void StepRun::commit() {
+void StepRun::commit(Memory &memory) {
   reserved = 0; // it belongs to the new handles now
+  const auto &results = plan->facts.results;
+  size_t nextKept = 0, nextReplaced = 0;
+  for (size_t index = 0; index < results.size(); ++index) {
+    if (results[index].kind == StepResult::Keep) {
+      session.handles.find(kept[nextKept++])->second.memory = std::move(memory[index]);
+    } else if (results[index].kind == StepResult::Commit) {
+      const Replaced &each = replaced[nextReplaced++];
+      session.dropped.add(each.id, std::exchange(each.state->memory, std::move(memory[index])));
+    }
+  }
   kept.clear();
   fresh.clear();
-  for (const Replaced &each : replaced) {
-    session.dropped.push_back(each.id);
-  }
   replaced.clear();
   for (uint64_t number : bound->sentAhead) {
     books.sessions.dropUpload(session, number);
@@ -319,7 +326,7 @@ llvm::Error StepRun::pay(unsigned threads, bool isFirst) {
   return llvm::Error::success();
 }
 
-llvm::Error StepRun::land(const RanParts::Part &ran, DoneReply &reply, llvm::function_ref<void()> committed) {
+llvm::Error StepRun::land(RanParts::Part &ran, DoneReply &reply, llvm::function_ref<void()> committed) {
   const bool isTicketed = privacy && privacy->isTicketed();
   // The worker may have dropped the values of before: without a release of its own, the step commits whatever happens.
   try {
@@ -342,7 +349,7 @@ llvm::Error StepRun::land(const RanParts::Part &ran, DoneReply &reply, llvm::fun
   }
   {
     std::lock_guard lock(books.mutex);
-    commit();
+    commit(ran.kept);
     committed();
   }
   Sessions::dropValues(session);

@@ -50,7 +50,7 @@ public:
   llvm::Error checkFiles() const { return bound->checkFiles(); }
   /// Adds what leaves to the reply; `committed` is called with the commit, under the owner's mutex. Fails only where
   /// there is a release to seal.
-  llvm::Error land(const RanParts::Part &ran, DoneReply &reply, llvm::function_ref<void()> committed);
+  llvm::Error land(RanParts::Part &ran, DoneReply &reply, llvm::function_ref<void()> committed);
   /// Whether a budget was charged.
   bool isCharged() const { return privacy && privacy->isCharged(); }
   /// It did not begin: what it paid is given back.
@@ -69,7 +69,7 @@ private:
   void noteKept(llvm::function_ref<Policy(const Source &)> policyOf);
   PrivacyReport report() const;
   void keep();
-  void commit();
+  void commit(Memory &memory);
 
   OwnerBooks &books;
   StepMachine &machine;

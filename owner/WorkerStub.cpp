@@ -48,13 +48,21 @@ std::string textOf(const flatbuffers::String *text, size_t most) {
   return text ? printable(text->string_view(), most) : std::string();
 }
 
-RequestError errorOf(const calls::Failure &failure) {
-  if (failure.code() > wire::ErrorCode_MAX) {
-    return {wire::ErrorCode_Internal, "the worker failed with unknown code " + std::to_string(failure.code())};
+RequestError errorOf(uint8_t code, std::string_view message, std::string_view op, std::string_view location) {
+  if (code > wire::ErrorCode_MAX) {
+    return {wire::ErrorCode_Internal, "the worker failed with unknown code " + std::to_string(code)};
   }
-  return {static_cast<wire::ErrorCode>(failure.code()), textOf(failure.message(), runtime::limits::kStringBytes),
-          textOf(failure.op(), runtime::limits::kOpNameBytes),
-          textOf(failure.location(), runtime::limits::kLocationTextBytes)};
+  return {static_cast<wire::ErrorCode>(code), printable(message, runtime::limits::kStringBytes),
+          printable(op, runtime::limits::kOpNameBytes), printable(location, runtime::limits::kLocationTextBytes)};
+}
+
+RequestError errorOf(const calls::Failure &failure) {
+  auto text = [](const flatbuffers::String *from) { return from ? from->string_view() : std::string_view(); };
+  return errorOf(failure.code(), text(failure.message()), text(failure.op()), text(failure.location()));
+}
+
+RequestError errorOf(const runtime::Refusal &refusal) {
+  return errorOf(refusal.code, refusal.message, refusal.op, refusal.location);
 }
 
 /// The error as the client gets it.
@@ -200,6 +208,10 @@ llvm::Expected<ProvedCode> WorkerStub::prove(const std::shared_ptr<const CodeRef
       isLasting = true;
       return brokenWorker(llvm::toString(verdict.takeError()));
     }
+    if (const auto &refusal = verdict->refusal) {
+      isLasting = true;
+      return llvm::make_error<RequestError>(errorOf(*refusal));
+    }
     ProvedCode made;
     const size_t results = facts.results.size();
     if (!proved.errors() || !proved.varies() || proved.errors()->size() != results ||
@@ -262,8 +274,8 @@ static llvm::Expected<RanParts> readRan(const calls::Ran &ran, WorkerAnswer &ans
                                         const runtime::ProgramFacts &facts) {
   RanParts found;
   const size_t count = ran.parts() ? ran.parts()->size() : 0;
-  if (count > asked || answer.memory.size() != count * facts.publishes) {
-    return brokenWorker("the worker ran " + Twine(count) + " parts of " + Twine(asked) + " and published " +
+  if (count > asked || answer.memory.size() != count * facts.results.size()) {
+    return brokenWorker("the worker ran " + Twine(count) + " parts of " + Twine(asked) + " and gave " +
                         Twine(answer.memory.size()) + " values");
   }
   found.parts.resize(count);
@@ -271,15 +283,17 @@ static llvm::Expected<RanParts> readRan(const calls::Ran &ran, WorkerAnswer &ans
   for (size_t at = 0; at < count; ++at) {
     RanParts::Part &part = found.parts[at];
     part.published.reserve(facts.publishes);
+    part.kept.reserve(facts.results.size());
     for (const runtime::ResultSpec &result : facts.results) {
-      if (result.kind != StepResult::Publish) {
-        continue;
-      }
       std::shared_ptr<runtime::Buffer> &buffer = answer.memory[next++];
-      if (!buffer || buffer->size() < result.type.bytes()) {
-        return brokenWorker("the worker published a value of another size than its program declares");
+      const bool isPublished = result.kind == StepResult::Publish;
+      if (buffer ? buffer->size() < result.type.bytes() : isPublished || at + 1 == count) {
+        return brokenWorker("the worker gave a value of another size than its program declares");
       }
-      part.published.push_back({result.type, std::move(buffer)});
+      if (isPublished) {
+        part.published.push_back({result.type, std::move(buffer)});
+      }
+      part.kept.push_back(std::move(buffer)); // null once it was moved
     }
     if (const auto *errors = ran.parts()->Get(static_cast<flatbuffers::uoffset_t>(at))->errors()) {
       if (errors->size() != 0 && errors->size() != facts.results.size()) {
@@ -350,10 +364,27 @@ llvm::Expected<WorkerStub::Received> WorkerStub::put(uint64_t value, size_t size
   if (!answer) {
     return plain(answer.takeError());
   }
-  if (answer->first->bytes() > size) {
+  Memory &memory = answer->second.memory;
+  if (answer->first->bytes() > size || memory.size() != 1 || !memory[0] || memory[0]->size() < size) {
     return brokenWorker("the worker took in more bytes than the upload has");
   }
-  return Received{answer->first->bytes(), answer->first->is_bits()};
+  return Received{answer->first->bytes(), answer->first->is_bits(), std::move(memory[0])};
+}
+
+llvm::Error WorkerStub::adopt(llvm::ArrayRef<Adopted> values) {
+  FlatBufferBuilder builder(64 + 96 * values.size());
+  std::vector<flatbuffers::Offset<calls::AdoptedValue>> offsets;
+  Memory memory;
+  for (const Adopted &each : values) {
+    auto dims = builder.CreateVector(each.value.type.dims.data(), each.value.type.dims.size());
+    offsets.push_back(calls::CreateAdoptedValue(builder, each.value.id, static_cast<uint8_t>(each.value.type.element),
+                                                dims, each.isUpload, each.received.bytes, each.received.isBits));
+    memory.push_back(each.memory);
+  }
+  auto body = calls::CreateAdopt(builder, builder.CreateVector(offsets));
+  auto answer = ask<calls::Adopted>(*port, builder, calls::CallBody_Adopt, body.Union(), std::move(memory), {},
+                                    calls::AnswerBody_Adopted);
+  return answer ? llvm::Error::success() : plain(answer.takeError());
 }
 
 namespace {

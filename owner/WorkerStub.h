@@ -81,6 +81,7 @@ struct RanParts {
   struct Part {
     std::vector<runtime::HostTensor> published; ///< in the order of the results
     std::vector<double> errors;                 ///< per result, where an argument changes one
+    Memory kept; ///< per result the memory of its value; null where it is published, or dropped by a later part
   };
   std::vector<Part> parts;             ///< that ran
   std::optional<RequestError> failure; ///< of the next one; none where it did not begin
@@ -118,9 +119,18 @@ public:
   struct Received {
     size_t bytes = 0; ///< that stand, from the start
     bool isBits = true;
+    std::shared_ptr<runtime::Buffer> memory; ///< of the whole upload
   };
   /// Takes in a part of an upload of `size` bytes.
   llvm::Expected<Received> put(uint64_t value, size_t size, size_t offset, std::shared_ptr<runtime::Buffer> part);
+  /// Values of another worker, under the numbers that they had there.
+  struct Adopted {
+    Value value; ///< of an upload without a type
+    std::shared_ptr<runtime::Buffer> memory;
+    bool isUpload = false;
+    Received received = {}; ///< of an upload
+  };
+  llvm::Error adopt(llvm::ArrayRef<Adopted> values);
   /// Never fails, and allocates nothing on this side. Values that a worker cannot drop end with the worker.
   void drop(llvm::ArrayRef<uint64_t> values, llvm::ArrayRef<uint64_t> codes = {},
             llvm::ArrayRef<uint64_t> runs = {}) noexcept;

@@ -8,10 +8,12 @@
 #include <bit>
 #include <cstdint>
 #include <cstring>
+#include <fcntl.h>
 #include <map>
 #include <mutex>
 #include <new>
 #include <sys/mman.h>
+#include <unistd.h>
 #include <utility>
 #include <vector>
 
@@ -20,13 +22,14 @@ namespace sojourn::runtime {
 namespace {
 
 constexpr size_t kHugePage = size_t{2} << 20;
-constexpr size_t kHeaderBytes = 256;
+constexpr size_t kHeaderBytes = kSharedOffset;
 constexpr size_t kMapThreshold = size_t{1} << 20;
 constexpr size_t kArenaBytesMin = size_t{64} << 10;
 
 struct ChunkHeader {
   size_t bytes; // of the whole chunk
   bool mapped;
+  int descriptor; // of its memory file, or -1
 };
 
 /// Rounds up to 1, 1.25, 1.5 or 1.75 times a power of two: at most a quarter is wasted.
@@ -47,9 +50,31 @@ void *mapPages(size_t bytes) {
   return memory;
 }
 
+/// A chunk in a memory file of its own; without one where no more can be opened.
+char *mapShared(size_t bytes) {
+  const int descriptor = memfd_create("sojourn", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+  void *memory = MAP_FAILED;
+  if (descriptor >= 0 && ftruncate(descriptor, static_cast<off_t>(bytes)) == 0) {
+    memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor, 0);
+  }
+  if (memory == MAP_FAILED) {
+    if (descriptor >= 0) {
+      close(descriptor);
+    }
+    return nullptr;
+  }
+  // Whoever maps it does so once: it keeps its size.
+  fcntl(descriptor, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL);
+  char *chunk = static_cast<char *>(memory);
+  *reinterpret_cast<ChunkHeader *>(chunk) = {bytes, true, descriptor};
+  return chunk;
+}
+
 } // namespace
 
 struct BufferPool::State {
+  explicit State(bool isShared) : isShared(isShared) {}
+  const bool isShared;
   std::mutex mutex;
   std::map<size_t, std::vector<char *>> idle;
   size_t idleBytes = 0;
@@ -68,9 +93,14 @@ struct BufferPool::State {
       }
       ++systemAllocations;
     }
+    if (isShared && whole >= kSharedBytes) {
+      if (char *chunk = mapShared(whole)) {
+        return chunk;
+      }
+    }
     bool mapped = whole >= kMapThreshold;
     char *chunk = static_cast<char *>(mapped ? mapPages(whole) : ::operator new(whole, std::align_val_t(kAlignment)));
-    *reinterpret_cast<ChunkHeader *>(chunk) = {whole, mapped};
+    *reinterpret_cast<ChunkHeader *>(chunk) = {whole, mapped, -1};
     return chunk;
   }
 
@@ -91,6 +121,9 @@ struct BufferPool::State {
     ChunkHeader header = *reinterpret_cast<ChunkHeader *>(chunk);
     if (header.mapped) {
       munmap(chunk, header.bytes);
+      if (header.descriptor >= 0) {
+        close(header.descriptor);
+      }
     } else {
       ::operator delete(chunk, std::align_val_t(kAlignment));
     }
@@ -131,7 +164,7 @@ struct ChunkAllocator {
 
 } // namespace
 
-BufferPool::BufferPool() : state_(std::make_shared<State>()) {}
+BufferPool::BufferPool(bool isShared) : state_(std::make_shared<State>(isShared)) {}
 BufferPool::~BufferPool() = default;
 
 std::shared_ptr<Buffer> BufferPool::allocate(size_t size) {
@@ -139,7 +172,8 @@ std::shared_ptr<Buffer> BufferPool::allocate(size_t size) {
     throw std::bad_alloc();
   }
   char *chunk = state_->take(kHeaderBytes + size);
-  return std::allocate_shared<Buffer>(ChunkAllocator<Buffer>(state_, chunk), chunk + kHeaderBytes, size);
+  return std::allocate_shared<Buffer>(ChunkAllocator<Buffer>(state_, chunk), chunk + kHeaderBytes, size,
+                                      reinterpret_cast<ChunkHeader *>(chunk)->descriptor);
 }
 
 size_t BufferPool::chunkBytes(size_t size) { return sizeClass(kHeaderBytes + size); }
@@ -154,8 +188,8 @@ BufferPool &BufferPool::global() {
   return *pool;
 }
 
-std::shared_ptr<Buffer> copyOf(const void *data, size_t size) {
-  std::shared_ptr<Buffer> copy = BufferPool::global().allocate(size);
+std::shared_ptr<Buffer> copyOf(const void *data, size_t size, BufferPool &pool) {
+  std::shared_ptr<Buffer> copy = pool.allocate(size);
   if (size != 0) {
     std::memcpy(copy->data(), data, size);
   }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Memory of tensors: aligned, counted buffers from a pool that recycles, and arenas that runs lease.
+// Memory of tensors: aligned, counted buffers from a pool that recycles, which other processes may map, and arenas that
+// runs lease.
 #ifndef SOJOURN_RUNTIME_BUFFER_H
 #define SOJOURN_RUNTIME_BUFFER_H
 #include <cstddef>
@@ -8,12 +9,14 @@
 namespace sojourn::runtime {
 
 inline constexpr size_t kAlignment = 64;
+/// Of a buffer in its memory file, in bytes; and the size from which buffers of a shared pool have one.
+inline constexpr size_t kSharedOffset = 256, kSharedBytes = size_t{64} << 10;
 
 /// A block of memory, 64-byte aligned where it comes from a pool. Shared by reference; whoever shares it does not
 /// write it.
 class Buffer {
 public:
-  Buffer(void *data, size_t size) : data_(data), size_(size) {}
+  Buffer(void *data, size_t size, int descriptor = -1) : data_(data), size_(size), descriptor_(descriptor) {}
   /// Memory of somebody else, aligned for its elements, that is bound to a run while it lives. A result that is this
   /// argument has the same buffer: who keeps it copies it.
   static std::shared_ptr<Buffer> borrow(const void *data, size_t size) {
@@ -28,10 +31,13 @@ public:
   void *data() { return data_; }
   const void *data() const { return data_; }
   size_t size() const { return size_; }
+  /// Of the memory file that it lies in, at `kSharedOffset`; -1: in none. Open while the buffer lives.
+  int descriptor() const { return descriptor_; }
 
 private:
   void *data_;
   size_t size_;
+  int descriptor_;
   bool isBorrowed_ = false;
 };
 
@@ -40,7 +46,8 @@ private:
 class BufferPool {
 public:
   struct State;
-  BufferPool();
+  /// `isShared`: large buffers lie in memory files (memfd), each in its own, as long as the process may open more.
+  explicit BufferPool(bool isShared = false);
   ~BufferPool();
   /// Contents are undefined. A size of 0 gives a valid, empty buffer. Throws std::bad_alloc.
   std::shared_ptr<Buffer> allocate(size_t size);
@@ -55,8 +62,8 @@ private:
   std::shared_ptr<State> state_;
 };
 
-/// A copy of bytes in the pool that is used where none is given.
-std::shared_ptr<Buffer> copyOf(const void *data, size_t size);
+/// A copy of bytes.
+std::shared_ptr<Buffer> copyOf(const void *data, size_t size, BufferPool &pool = BufferPool::global());
 
 /// One mapping, with huge pages where it is large, touched once when it is made.
 class Arena {

@@ -88,7 +88,7 @@ private:
 
 owner::Environment environmentOf(const std::string &store, runtime::Profile *profile) {
   owner::Environment environment = owner::Environment::system(store);
-  environment.worker = owner::cpuWorkers(profile);
+  environment.worker = owner::cpuWorkers({.profile = profile});
   return environment;
 }
 

@@ -71,7 +71,19 @@ bool HeldThings::insertValues(std::vector<std::pair<uint64_t, HeldValue>> fresh)
   return true;
 }
 
-std::optional<HeldValue> HeldThings::put(uint64_t id, size_t size, size_t offset, llvm::ArrayRef<uint8_t> part) {
+Memory HeldThings::memoryOf(llvm::ArrayRef<uint64_t> ids) const {
+  Memory memory;
+  memory.reserve(ids.size());
+  std::lock_guard lock(valuesMutex);
+  for (uint64_t id : ids) {
+    auto found = id == 0 ? values.end() : values.find(id);
+    memory.push_back(found == values.end() ? nullptr : found->second.tensor.buffer);
+  }
+  return memory;
+}
+
+std::optional<HeldValue> HeldThings::put(uint64_t id, size_t size, size_t offset, llvm::ArrayRef<uint8_t> part,
+                                         runtime::BufferPool &buffers) {
   if (offset > size || part.size() > size - offset) {
     return std::nullopt;
   }
@@ -82,7 +94,7 @@ std::optional<HeldValue> HeldThings::put(uint64_t id, size_t size, size_t offset
     if (found == values.end()) {
       HeldValue fresh;
       fresh.isUpload = true;
-      fresh.tensor.buffer = runtime::BufferPool::global().allocate(size);
+      fresh.tensor.buffer = buffers.allocate(size);
       found = values.try_emplace(id, std::move(fresh)).first;
     }
     upload = found->second;

@@ -3,6 +3,7 @@
 #ifndef SOJOURN_OWNER_WORKER_HELD_H
 #define SOJOURN_OWNER_WORKER_HELD_H
 
+#include "owner/worker/Port.h"
 #include "owner/worker/Worker.h"
 #include "runtime/facts/PrivateTerms.h"
 
@@ -47,11 +48,14 @@ public:
 
   /// The memory of a value of this type, or of a whole upload; null where there is none.
   std::shared_ptr<runtime::Buffer> buffer(uint64_t id, const runtime::TensorType &type) const;
+  /// The memory of values; null where one is dropped, or its number is 0.
+  Memory memoryOf(llvm::ArrayRef<uint64_t> ids) const;
   /// False where one of the numbers is in use; then none is inserted.
   bool insertValues(std::vector<std::pair<uint64_t, HeldValue>> values);
   /// Takes in a part of an upload: the upload as it stands then; nothing where the part lies outside of it, or the
   /// number is that of another value.
-  std::optional<HeldValue> put(uint64_t id, size_t size, size_t offset, llvm::ArrayRef<uint8_t> part);
+  std::optional<HeldValue> put(uint64_t id, size_t size, size_t offset, llvm::ArrayRef<uint8_t> part,
+                               runtime::BufferPool &buffers);
 
   /// Needs no memory.
   void drop(llvm::ArrayRef<uint64_t> values, llvm::ArrayRef<uint64_t> codes) noexcept;

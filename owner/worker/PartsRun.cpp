@@ -158,6 +158,16 @@ llvm::Error PartsRun::begin(const sojourn_worker::Run &run, const WorkerCall &gi
   return bound.uploads(run.uploads(), given.memory);
 }
 
+Memory PartsRun::takeMemory() {
+  Memory memory = held->memoryOf(kept);
+  for (size_t at = 0; at < memory.size(); ++at) {
+    if (kept[at] == 0) {
+      memory[at] = std::move(published[at]);
+    }
+  }
+  return memory;
+}
+
 Memory PartsRun::takeFrames() { return std::move(suspended->frames); }
 
 void PartsRun::keepArguments(std::string_view bytes) {
@@ -212,21 +222,25 @@ llvm::Error PartsRun::finishPart(const sojourn_worker::Part &part, std::vector<H
   llvm::ArrayRef<runtime::ResultSpec> results = step.results();
   std::vector<std::pair<uint64_t, HeldValue>> fresh;
   Memory leaving;
+  std::vector<uint64_t> numbers;
   for (size_t index = 0; index < results.size(); ++index) {
     if (values.size() != results.size() || !values[index].buffer || !(values[index].type == results[index].type)) {
       return requestError(wire::ErrorCode_Internal, "the plan returned results other than it declared");
     }
     if (results[index].kind == StepResult::Publish) {
       leaving.push_back(std::move(values[index].buffer));
+      numbers.push_back(0);
       continue;
     }
+    leaving.emplace_back();
+    numbers.push_back(part.results()->Get(static_cast<flatbuffers::uoffset_t>(index)));
     if (values[index].buffer->isBorrowed()) { // an argument that is kept as it came leaves the message that it lies in
-      values[index].buffer = runtime::copyOf(values[index].buffer->data(), values[index].buffer->size());
+      values[index].buffer = runtime::copyOf(values[index].buffer->data(), values[index].buffer->size(), *buffers);
       sojourn::wire::countCopied(values[index].buffer->size());
     }
     HeldValue value;
     value.tensor = std::move(values[index]);
-    fresh.emplace_back(part.results()->Get(static_cast<flatbuffers::uoffset_t>(index)), std::move(value));
+    fresh.emplace_back(numbers.back(), std::move(value));
   }
   std::vector<double> errors;
   if (code.proved && code.proved->hasVaryingErrors) {
@@ -243,6 +257,8 @@ llvm::Error PartsRun::finishPart(const sojourn_worker::Part &part, std::vector<H
   if (!fresh.empty() && !held->insertValues(std::move(fresh))) {
     return requestError(wire::ErrorCode_Internal, "the front of the owner names a new value by a number in use");
   }
+  published.reserve(published.size() + leaving.size());
+  kept.insert(kept.end(), numbers.begin(), numbers.end());
   llvm::move(leaving, std::back_inserter(published));
   parts.push_back(std::move(errors));
   for (flatbuffers::uoffset_t at = 0; part.drops() && at < part.drops()->size(); ++at) {

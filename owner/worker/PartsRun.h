@@ -71,7 +71,8 @@ private:
 
 class PartsRun {
 public:
-  PartsRun(const Worker &worker, HeldThings &held) : worker(&worker), held(&held) {}
+  PartsRun(const Worker &worker, HeldThings &held, runtime::BufferPool &buffers)
+      : worker(&worker), held(&held), buffers(&buffers) {}
   PartsRun(PartsRun &&) = default;
   PartsRun &operator=(PartsRun &&) = default;
 
@@ -90,8 +91,8 @@ public:
   /// Per part that ran its standard errors, where an argument changes one.
   llvm::ArrayRef<std::vector<double>> done() const { return parts; }
   const std::optional<WorkerFailure> &failure() const { return failed_; }
-  /// Of the parts that ran.
-  Memory takePublished() { return std::move(published); }
+  /// Of each result of the parts that ran, in order; null where its value is dropped.
+  Memory takeMemory();
 
 private:
   llvm::Error runPart(const sojourn_worker::Part &part, const runtime::RunOptions &options);
@@ -99,6 +100,7 @@ private:
 
   const Worker *worker;
   HeldThings *held;
+  runtime::BufferPool *buffers;
   const sojourn_worker::Run *call = nullptr;
   std::vector<uint64_t> ownBytes; ///< of the call, once it has waited
   size_t next = 0;                ///< part
@@ -109,7 +111,9 @@ private:
   std::unique_ptr<runtime::Suspended> suspended;
   Memory framesThatCame;
   std::vector<std::vector<double>> parts;
+  /// Of the parts that ran, per result: what is published, and the number of what is not.
   Memory published;
+  std::vector<uint64_t> kept;
   std::optional<WorkerFailure> failed_;
 };
 

@@ -8,13 +8,17 @@
 #include "owner/worker/ProgramCode.h"
 #include "owner/worker/TableRows.h"
 #include "runtime/Extent.h"
+#include "runtime/CutText.h"
 #include "runtime/Limits.h"
 #include "runtime/wire/Worker_generated.h"
+
+#include "llvm/Support/MathExtras.h"
 
 #include <algorithm>
 #include <cmath>
 #include <map>
 #include <mutex>
+#include <optional>
 
 namespace sojourn::owner {
 
@@ -28,6 +32,23 @@ PriceLimits limitsOf(const calls::PriceLimits *from) {
   return from ? PriceLimits{from->operations(), from->arena_bytes(), from->scratch_bytes(), from->plan_bytes(),
                             from->call_seconds()}
               : PriceLimits();
+}
+
+/// Nothing where its bytes cannot be counted.
+std::optional<runtime::TensorType> typeOf(const calls::AdoptedValue &value) {
+  runtime::TensorType type;
+  if (value.element() >= runtime::kElementCount || !value.dims() || value.dims()->size() > runtime::limits::kRank) {
+    return std::nullopt;
+  }
+  type.element = static_cast<runtime::Element>(value.element());
+  int64_t bytes = static_cast<int64_t>(runtime::byteWidth(type.element));
+  for (int64_t size : *value.dims()) {
+    if (size < 0 || llvm::MulOverflow(bytes, std::max<int64_t>(size, 1), bytes)) {
+      return std::nullopt;
+    }
+    type.dims.push_back(size);
+  }
+  return type;
 }
 
 llvm::Error malformedCall(const Twine &what) {
@@ -53,10 +74,15 @@ std::string droppedAnswer() {
 } // namespace
 
 struct WorkerService::State {
-  State(const runtime::Engine &engine, runtime::Profile *profile) : worker(engine), profile(profile) {}
+  State(const runtime::Engine &engine, const WorkerOptions &options)
+      : worker(engine), profile(options.profile), ownBuffers(options.sharesMemory ? shared() : nullptr),
+        buffers(ownBuffers ? *ownBuffers : runtime::BufferPool::global()) {}
+  static std::unique_ptr<runtime::BufferPool> shared() { return std::make_unique<runtime::BufferPool>(true); }
 
   const Worker worker;
   runtime::Profile *const profile;
+  const std::unique_ptr<runtime::BufferPool> ownBuffers; ///< null: those of the process
+  runtime::BufferPool &buffers;
   HeldThings held;
   runtime::ArenaPool arenas;
   const std::string dropped = droppedAnswer();
@@ -67,6 +93,7 @@ struct WorkerService::State {
     runtime::RunOptions options;
     options.threads = std::max(1u, threads); // the engine has its own bound
     options.arenas = &arenas;
+    options.buffers = &buffers;
     options.profile = profile;
     options.stop = call.stop;
     return options;
@@ -94,15 +121,44 @@ struct WorkerService::State {
       return malformedCall("puts " + Twine(given.memory.size()) + " buffers, expected 1");
     }
     const runtime::Buffer &part = *given.memory[0];
-    auto upload =
-        held.put(call.value(), call.size(), call.offset(), {static_cast<const uint8_t *>(part.data()), part.size()});
+    auto upload = held.put(call.value(), call.size(), call.offset(),
+                           {static_cast<const uint8_t *>(part.data()), part.size()}, buffers);
     if (!upload) {
       return malformedCall("puts " + Twine(part.size()) + " bytes at " + Twine(call.offset()) + " of " +
                            Twine(call.size()) + " outside of the upload");
     }
     FlatBufferBuilder builder(64);
     auto body = calls::CreateReceived(builder, upload->received, upload->isBits);
-    return answer(builder, calls::AnswerBody_Received, body.Union());
+    return answer(builder, calls::AnswerBody_Received, body.Union(), {upload->tensor.buffer});
+  }
+
+  llvm::Expected<WorkerAnswer> adopt(const calls::Adopt &call, const WorkerCall &given) {
+    const size_t count = call.values() ? call.values()->size() : 0;
+    if (count != given.memory.size()) {
+      return malformedCall("adopts " + Twine(count) + " values of " + Twine(given.memory.size()) + " buffers");
+    }
+    std::vector<std::pair<uint64_t, HeldValue>> values;
+    values.reserve(count);
+    for (size_t at = 0; at < count; ++at) {
+      const calls::AdoptedValue &value = *call.values()->Get(static_cast<flatbuffers::uoffset_t>(at));
+      const auto type = typeOf(value);
+      const std::shared_ptr<runtime::Buffer> &buffer = given.memory[at];
+      if (!type || !buffer || buffer->isBorrowed() ||
+          (value.is_upload() ? value.received() : type->bytes()) > buffer->size()) {
+        return malformedCall("adopts value " + Twine(value.value()) + " of another size than its memory");
+      }
+      HeldValue adopted;
+      adopted.tensor = {*type, buffer};
+      adopted.isUpload = value.is_upload();
+      adopted.received = value.received();
+      adopted.isBits = value.is_bits();
+      values.emplace_back(value.value(), std::move(adopted));
+    }
+    if (!held.insertValues(std::move(values))) {
+      return malformedCall("adopts values by numbers in use");
+    }
+    FlatBufferBuilder builder(64);
+    return answer(builder, calls::AnswerBody_Adopted, calls::CreateAdopted(builder).Union());
   }
 
   llvm::Expected<WorkerAnswer> prove(const calls::Prove &call) {
@@ -125,7 +181,18 @@ struct WorkerService::State {
     }
     auto proved = worker.prove(*program, *terms, limitsOf(call.limits()));
     if (!proved) {
-      return proved.takeError();
+      WorkerFailure failure = takeWorkerFailure(proved.takeError());
+      if (!failure.isLasting || runtime::isStopped()) {
+        return llvm::make_error<RequestError>(std::move(failure.error));
+      }
+      runtime::Verdict verdict;
+      auto text = [](llvm::StringRef from) { return runtime::prefix(from, runtime::limits::kStringBytes).str(); };
+      verdict.refusal = {static_cast<uint8_t>(failure.error.code), text(failure.error.message), text(failure.error.op),
+                         text(failure.error.location)};
+      FlatBufferBuilder builder(256);
+      const std::string bytes = runtime::writeVerdict(verdict);
+      auto vector = builder.CreateVector(reinterpret_cast<const uint8_t *>(bytes.data()), bytes.size());
+      return answer(builder, calls::AnswerBody_Proved, calls::CreateProved(builder, vector).Union());
     }
     if (call.digest() && !llvm::ArrayRef(call.digest()->data(), call.digest()->size()).equals(proved->digest)) {
       return requestError(wire::ErrorCode_Internal,
@@ -198,7 +265,7 @@ struct WorkerService::State {
     if (parts == 0 || parts > kPartsMost) {
       return malformedCall("runs " + Twine(parts) + " parts, expected 1 to " + Twine(kPartsMost));
     }
-    PartsRun run(worker, held);
+    PartsRun run(worker, held, buffers);
     if (llvm::Error error = run.begin(call, given)) {
       return error;
     }
@@ -244,7 +311,7 @@ struct WorkerService::State {
     auto failure = run.failure() ? failed(builder, *run.failure()) : 0;
     auto partsVector = builder.CreateVector(parts);
     auto body = calls::CreateRan(builder, partsVector, failure);
-    return answer(builder, calls::AnswerBody_Ran, body.Union(), run.takePublished());
+    return answer(builder, calls::AnswerBody_Ran, body.Union(), run.takeMemory());
   }
 
   /// Needs no memory: where it is short, much must go.
@@ -276,14 +343,15 @@ struct WorkerService::State {
     case calls::CallBody_Run: return run(*call.body_as_Run(), given);
     case calls::CallBody_Resume: return resume(*call.body_as_Resume(), given);
     case calls::CallBody_Drop: return drop(*call.body_as_Drop());
+    case calls::CallBody_Adopt: return adopt(*call.body_as_Adopt(), given);
     case calls::CallBody_NONE: break;
     }
     return malformedCall("is of unknown kind " + Twine(unsigned(call.body_type())));
   }
 };
 
-WorkerService::WorkerService(const runtime::Engine &engine, runtime::Profile *profile)
-    : state(std::make_unique<State>(engine, profile)) {}
+WorkerService::WorkerService(const runtime::Engine &engine, const WorkerOptions &options)
+    : state(std::make_unique<State>(engine, options)) {}
 WorkerService::~WorkerService() = default;
 
 WorkerAnswer WorkerService::call(const WorkerCall &given) {
@@ -317,9 +385,9 @@ WorkerService::Held WorkerService::held() const {
   return {state->held.valueCount(), state->held.codeCount(), state->runs.size()};
 }
 
-WorkerFactory workersOn(const runtime::Engine &engine, runtime::Profile *profile) {
-  return [&engine, profile] { return std::make_unique<WorkerService>(engine, profile); };
+WorkerFactory workersOn(const runtime::Engine &engine, const WorkerOptions &options) {
+  return [&engine, options] { return std::make_unique<WorkerService>(engine, options); };
 }
-WorkerFactory cpuWorkers(runtime::Profile *profile) { return workersOn(runtime::cpuEngine(), profile); }
+WorkerFactory cpuWorkers(const WorkerOptions &options) { return workersOn(runtime::cpuEngine(), options); }
 
 } // namespace sojourn::owner

@@ -15,10 +15,17 @@ class Profile;
 
 namespace sojourn::owner {
 
+struct WorkerOptions {
+  runtime::Profile *profile = nullptr; ///< gets the times of instructions, and outlives the worker
+  /// Whether values lie in memory files, which another process can map (runtime::BufferPool). Within one process it
+  /// would only use up descriptors.
+  bool sharesMemory = false;
+};
+
 /// Bytes may be anything: what is no call is answered by a Failure of code Malformed.
 class WorkerService final : public WorkerPort {
 public:
-  explicit WorkerService(const runtime::Engine &engine, runtime::Profile *profile = nullptr);
+  explicit WorkerService(const runtime::Engine &engine, const WorkerOptions &options = {});
   ~WorkerService() override;
   WorkerAnswer call(const WorkerCall &call) override;
   void map(uint64_t table, std::shared_ptr<const Dataset> rows) override;
@@ -36,10 +43,10 @@ private:
   const std::unique_ptr<State> state;
 };
 
-/// Of workers on an engine, which outlives them. `profile`: gets the times of instructions, and outlives them, too.
-WorkerFactory workersOn(const runtime::Engine &engine, runtime::Profile *profile = nullptr);
+/// Of workers on an engine, which outlives them.
+WorkerFactory workersOn(const runtime::Engine &engine, const WorkerOptions &options = {});
 /// On the engine of this process.
-WorkerFactory cpuWorkers(runtime::Profile *profile = nullptr);
+WorkerFactory cpuWorkers(const WorkerOptions &options = {});
 
 } // namespace sojourn::owner
 

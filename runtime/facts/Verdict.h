@@ -55,6 +55,13 @@ struct ResultVerdict {
   bool operator==(const ResultVerdict &) const = default;
 };
 
+/// Why a program cannot be proved, for the scientist. `code`: an ErrorCode of Messages.fbs.
+struct Refusal {
+  uint8_t code = 0;
+  std::string message, op, location;
+  bool operator==(const Refusal &) const = default;
+};
+
 struct Verdict {
   std::vector<CoinInfo> coins; ///< in the order of the coin arguments
   std::vector<SiteInfo> sites;
@@ -69,6 +76,7 @@ struct Verdict {
   RunMemory listMemory;
   /// Of the rewritten module (runtime::hashModule), by which another process can tell whether it runs what was proved.
   std::array<uint8_t, 32> moduleDigest{};
+  std::optional<Refusal> refusal; ///< then the rest is empty
 
   bool operator==(const Verdict &) const = default;
   /// Memory of a run on `threads` threads, in bytes.

@@ -93,8 +93,14 @@ std::string writeVerdict(const Verdict &verdict) {
     return wire::MemoryVerdict(memory.arena, memory.scratch, memory.library);
   };
   const wire::MemoryVerdict memory = memoryOf(verdict.memory), listMemory = memoryOf(verdict.listMemory);
+  flatbuffers::Offset<wire::Refusal> refusal;
+  if (const auto &found = verdict.refusal) {
+    auto message = builder.CreateString(found->message), op = builder.CreateString(found->op),
+         location = builder.CreateString(found->location);
+    refusal = wire::CreateRefusal(builder, found->code, message, op, location);
+  }
   builder.Finish(wire::CreateVerdict(builder, coinList, siteList, resultList, chargeList, notes, verdict.isSampled,
-                                     verdict.spendsInStep, verdict.operations, &memory, &listMemory, digest),
+                                     verdict.spendsInStep, verdict.operations, &memory, &listMemory, digest, refusal),
                  wire::VerdictIdentifier());
   return {reinterpret_cast<const char *>(builder.GetBufferPointer()), builder.GetSize()};
 }
@@ -122,6 +128,7 @@ private:
   llvm::Error readSite(size_t index, const wire::SiteVerdict *site, SiteInfo &into);
   llvm::Error readCoin(size_t index, const wire::CoinVerdict *coin, CoinInfo &into);
   llvm::Error readResult(size_t index, const wire::ResultVerdict *result, ResultVerdict &into);
+  llvm::Error readRefusal(const wire::Refusal &refusal);
 
   const wire::Verdict &from;
   const ProgramFacts &facts;
@@ -259,7 +266,28 @@ llvm::Error Reader::readResult(size_t index, const wire::ResultVerdict *result, 
   return llvm::Error::success();
 }
 
+llvm::Error Reader::readRefusal(const wire::Refusal &refusal) {
+  if (sizeOf(from.results()) + sizeOf(from.charges()) + sizeOf(from.sites()) + sizeOf(from.coins()) +
+          sizeOf(from.notes()) !=
+      0) {
+    return wrong("a refusal beside results, charges, releases, coins or notes");
+  }
+  Refusal &into = verdict.refusal.emplace();
+  into.code = refusal.code();
+  if (!texts.take(refusal.message(), limits::kStringBytes, into.message) ||
+      !texts.take(refusal.op(), kTextMost, into.op) || !texts.take(refusal.location(), kTextMost, into.location)) {
+    return wrong("too long a refusal");
+  }
+  return into.message.empty() ? wrong("a refusal without a reason") : llvm::Error::success();
+}
+
 llvm::Expected<Verdict> Reader::read() {
+  if (from.refusal()) {
+    if (llvm::Error error = readRefusal(*from.refusal())) {
+      return error;
+    }
+    return std::move(verdict);
+  }
   if (sizeOf(from.results()) != facts.results.size()) {
     return wrong(Twine(sizeOf(from.results())) + " results, the program has " + Twine(facts.results.size()));
   }

@@ -75,7 +75,7 @@ TEST_F(Workers, NothingIsLeftBehind) {
   EXPECT_EQ(worker().held().values, 0u);
   // A step that fails after its run keeps nothing.
   hooks->answer = [&](Parcel &parcel) { parcel.memory.push_back(runtime::copyOf("ab", 2)); };
-  EXPECT_NE(keep(4).find("Internal: the worker ran 1 parts of 1 and published 1 values"), std::string::npos);
+  EXPECT_NE(keep(4).find("Internal: the worker ran 1 parts of 1 and gave 2 values"), std::string::npos);
   hooks->answer = nullptr;
   EXPECT_EQ(worker().held().values, 0u);
   ASSERT_EQ(keep(3), "");

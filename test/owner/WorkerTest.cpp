@@ -9,6 +9,8 @@
 
 #include <numeric>
 #include <random>
+#include <sys/mman.h>
+#include <unistd.h>
 
 using namespace sojourn;
 using namespace sojourn::owner;
@@ -20,7 +22,8 @@ namespace {
 
 /// Calls of one worker.
 struct Caller {
-  explicit Caller(const runtime::Engine &engine = runtime::cpuEngine()) : service(engine) {}
+  explicit Caller(const runtime::Engine &engine = runtime::cpuEngine(), const WorkerOptions &options = {})
+      : service(engine, options) {}
 
   const calls::Answer &send(FlatBufferBuilder &builder, calls::CallBody kind, flatbuffers::Offset<void> body,
                             Memory memory = {}, const std::atomic<bool> *finish = nullptr) {
@@ -53,7 +56,9 @@ struct Caller {
                   uint64_t within = 0, const std::atomic<bool> *finish = nullptr) {
     FlatBufferBuilder builder;
     std::vector<flatbuffers::Offset<calls::Part>> offsets;
+    numbers_.clear();
     for (const Part &part : parts) {
+      numbers_.insert(numbers_.end(), part.results.begin(), part.results.end());
       auto words = builder.CreateVector(part.words), results = builder.CreateVector(part.results),
            context = builder.CreateVector(part.context), drops = builder.CreateVector(part.drops);
       offsets.push_back(calls::CreatePart(builder, part.code, words, results, context, drops));
@@ -96,8 +101,11 @@ struct Caller {
     isWaiting = answer.body_as_Waits() != nullptr;
     const auto *done = answer.body_as_Ran();
     ran = done && done->parts() ? done->parts()->size() : 0;
-    for (const auto &buffer : last.memory) {
-      published.emplace_back(static_cast<const char *>(buffer->data()), buffer->size());
+    for (size_t at = 0; at < last.memory.size(); ++at) { // frames, where it waits
+      const auto &buffer = last.memory[at];
+      if (isWaiting || numbers_.at(at) == 0) {
+        published.emplace_back(static_cast<const char *>(buffer->data()), buffer->size());
+      }
     }
     isUnknown = done && done->failure() && done->failure()->is_unknown();
     return done && done->failure() ? done->failure()->message()->str() : failure(answer);
@@ -111,6 +119,7 @@ struct Caller {
   WorkerService service;
   WorkerAnswer last;
   std::vector<std::string> published;
+  std::vector<uint64_t> numbers_; ///< of the results of the last run
   size_t ran = 0;
   bool isUnknown = false, isWaiting = false;
   std::atomic<uint32_t> progress = 0;
@@ -141,6 +150,9 @@ TEST(WorkerCalls, PartsRunOneAfterAnother) {
   ASSERT_EQ(caller.published.size(), 3u);
   EXPECT_EQ(caller.numbers(0), (std::vector<float>{1, 2, 3}));
   EXPECT_EQ(caller.numbers(2), (std::vector<float>{4, 8, 12}));
+  ASSERT_EQ(caller.last.memory.size(), 6u) << "of each result";
+  EXPECT_EQ(caller.last.memory[0], nullptr) << "21, which the second part dropped";
+  EXPECT_EQ(static_cast<const float *>(caller.last.memory[4]->data())[0], 8) << "23";
   EXPECT_EQ(caller.service.held().values, 2u) << "20 and 23";
   // The first part that fails is the last one; what ran before it stands.
   EXPECT_NE(caller.run({{2, {23}, {24, 0}}, {2, {999}, {25, 0}}, {2, {24}, {26, 0}}}).find("value 999"),
@@ -194,6 +206,70 @@ TEST(WorkerCalls, UploadsComeInParts) {
   EXPECT_NE(caller.put(6, 12, 0, data), "12") << "a value is no upload";
   EXPECT_EQ(caller.put(7, 4, 0, std::string("\0\1\1", 3)), "3 bits");
   EXPECT_EQ(caller.put(7, 4, 3, "\2"), "4");
+}
+
+/// Another worker goes on with the memory of values and uploads, through their memory files.
+TEST(WorkerCalls, AnotherWorkerAdoptsValues) {
+  Caller first(runtime::cpuEngine(), {.sharesMemory = true});
+  constexpr int64_t kSize = 100'000;
+  const std::string type = "tensor<" + std::to_string(kSize) + "xf32>";
+  const auto keep =
+      encode(moduleText("(%x: " + type + " {sojourn.kind = \"upload\"}) -> (" + type + " {sojourn.result = \"keep\"})",
+                        "    return %x : " + type));
+  const auto doubled = encode(
+      moduleText("(%x: " + type + " {sojourn.kind = \"state\"}) -> (" + type + " {sojourn.result = \"publish\"})",
+                 "    %y = sojourn.add %x, %x : " + type + ", " + type + "\n    return %y : " + type));
+  std::mt19937 random(static_cast<unsigned>(privacy::test::freshSeed()));
+  std::vector<float> numbers(kSize);
+  for (float &number : numbers) {
+    number = static_cast<float>(random() % 1'000);
+  }
+  const std::string data = bytes<float>(numbers);
+  ASSERT_EQ(first.describe(1, keep), "");
+  ASSERT_EQ(first.put(5, data.size(), 0, data.substr(0, 150'000)), "150000");
+  const std::shared_ptr<runtime::Buffer> half = first.last.memory.at(0);
+  ASSERT_EQ(first.put(6, data.size(), 0, data), std::to_string(data.size()));
+  ASSERT_EQ(first.run({{1, {6}, {7}}}), "");
+  const std::shared_ptr<runtime::Buffer> kept = first.last.memory.at(0);
+  // What another process sees of them.
+  for (const auto &[buffer, size] : {std::pair(half, size_t{150'000}), std::pair(kept, data.size())}) {
+    ASSERT_GE(buffer->descriptor(), 0);
+    const size_t whole = runtime::kSharedOffset + data.size();
+    void *mapped = mmap(nullptr, whole, PROT_READ, MAP_SHARED, buffer->descriptor(), 0);
+    ASSERT_NE(mapped, MAP_FAILED);
+    EXPECT_EQ(std::memcmp(static_cast<char *>(mapped) + runtime::kSharedOffset, data.data(), size), 0);
+    munmap(mapped, whole);
+    EXPECT_NE(ftruncate(buffer->descriptor(), 0), 0) << "it keeps its size";
+  }
+  Caller second;
+  auto adopt = [&](uint64_t value, std::vector<int64_t> dims, const std::shared_ptr<runtime::Buffer> &memory,
+                   size_t received = 0, uint8_t element = static_cast<uint8_t>(runtime::Element::f32)) {
+    FlatBufferBuilder builder;
+    std::vector<flatbuffers::Offset<calls::AdoptedValue>> values(
+        1, calls::CreateAdoptedValue(builder, value, element, builder.CreateVector(dims), received != 0, received));
+    auto body = calls::CreateAdopt(builder, builder.CreateVector(values));
+    return second.failure(second.send(builder, calls::CallBody_Adopt, body.Union(), {memory}));
+  };
+  EXPECT_NE(adopt(7, {kSize * 2}, kept).find("of another size than its memory"), std::string::npos);
+  EXPECT_NE(adopt(7, {-1}, kept), "");
+  EXPECT_NE(adopt(7, {int64_t{1} << 40, int64_t{1} << 40}, kept), "");
+  EXPECT_NE(adopt(7, {kSize}, kept, 0, 200), "");
+  EXPECT_NE(adopt(7, {kSize}, nullptr), "");
+  EXPECT_NE(adopt(5, {}, half, 500'000), "") << "more than it has";
+  EXPECT_EQ(adopt(7, {kSize}, kept), "");
+  EXPECT_NE(adopt(7, {kSize}, kept).find("numbers in use"), std::string::npos);
+  EXPECT_EQ(adopt(5, {}, half, 150'000), "");
+  EXPECT_EQ(second.put(5, data.size(), 150'000, data.substr(150'000)), std::to_string(data.size()));
+  ASSERT_EQ(second.describe(1, keep), "");
+  ASSERT_EQ(second.describe(2, doubled), "");
+  ASSERT_EQ(second.run({{1, {5}, {8}}, {2, {7}, {0}}, {2, {8}, {0}}}), "");
+  for (float &number : numbers) {
+    number *= 2;
+  }
+  for (const std::string &published : second.published) {
+    EXPECT_EQ(std::memcmp(published.data(), numbers.data(), data.size()), 0);
+  }
+  EXPECT_EQ(second.published.size(), 2u);
 }
 
 /// A value of another shape than the argument's, whose memory is smaller, is not read.
@@ -273,6 +349,15 @@ TEST(WorkerCalls, AProofNamesItsModule) {
             std::string::npos);
   EXPECT_EQ(caller.service.held().codes, 4u) << "1, 9, 2 and 3";
   EXPECT_NE(prove(5, "no terms"), "");
+  terms.tables[0].columns[0].bounds = std::nullopt;
+  ASSERT_EQ(prove(5, runtime::writeTerms(terms)), "");
+  proved = flatbuffers::GetRoot<calls::Answer>(caller.last.bytes.data())->body_as_Proved();
+  auto refused = runtime::readVerdict(
+      {reinterpret_cast<const char *>(proved->verdict()->data()), proved->verdict()->size()}, *facts);
+  ASSERT_TRUE(bool(refused)) << llvm::toString(refused.takeError());
+  ASSERT_TRUE(refused->refusal.has_value());
+  EXPECT_EQ(refused->refusal->code, wire::ErrorCode_Refused) << refused->refusal->message;
+  EXPECT_EQ(caller.service.held().codes, 4u) << "none is made of a refusal";
   terms.publicArguments = {false, true};
   terms.tables.resize(2);
   EXPECT_NE(prove(5, runtime::writeTerms(terms)).find("terms of 2 arguments, the program has 1"), std::string::npos);

@@ -103,6 +103,21 @@ TEST(Verdicts, ComeBackFromBytes) {
   EXPECT_TRUE(*again == least);
 }
 
+TEST(Verdicts, RefusalsStandAlone) {
+  Verdict verdict;
+  verdict.refusal = {7, "the value depends on one row", "sum", "train.py:4"};
+  auto read = readVerdict(writeVerdict(verdict), program());
+  ASSERT_TRUE(bool(read)) << textOf(read.takeError());
+  EXPECT_TRUE(*read == verdict);
+  verdict.refusal->message = "";
+  EXPECT_NE(textOf(readVerdict(writeVerdict(verdict), program()).takeError()).find("a refusal without a reason"),
+            std::string::npos);
+  EXPECT_EQ(saidOf([](Verdict &verdict) {
+              verdict.refusal = {7, "no", "", ""};
+            }),
+            "the verdict on a program is malformed: a refusal beside results, charges, releases, coins or notes");
+}
+
 TEST(Verdicts, EachBrokenRuleIsRefused) {
   auto expectSaid = [&](llvm::function_ref<void(Verdict &)> change, const std::string &text) {
     EXPECT_EQ(saidOf(change), text.empty() ? "" : "the verdict on a program is malformed: " + text);
