@@ -288,7 +288,8 @@ static llvm::Expected<RanParts> readRan(const calls::Ran &ran, WorkerAnswer &ans
       std::shared_ptr<runtime::Buffer> &buffer = answer.memory[next++];
       const bool isPublished = result.kind == StepResult::Publish;
       if (buffer ? buffer->size() < result.type.bytes() : isPublished || at + 1 == count) {
-        return brokenWorker("the worker gave a value of another size than its program declares");
+        return brokenWorker("the worker " + Twine(isPublished ? "published" : "kept") +
+                            " a value of another size than its program declares");
       }
       if (isPublished) {
         part.published.push_back({result.type, std::move(buffer)});

@@ -94,7 +94,7 @@ def print_steps(runs):
     case_columns(table)
     names = ("eager", "compile", "embedded", "replayed", "ipc", "looped")
     besides = (
-        ["embedded beside", "ipc beside"]
+        ["embedded beside", "ipc beside", "looped beside"]
         if any("ipc beside" in case["step_us"] for run in runs for case in run["cases"])
         else []
     )
@@ -116,7 +116,7 @@ def print_ratios(runs):
     aimed = ("embedded/eager", "replayed/eager", "looped/eager")
     others = ["compile/eager", "embedded/compile", "replayed/compile", "looped/compile", "ipc/embedded"]
     if any(case["ratios"]["embedded/beside"] for run in runs for case in run["cases"]):
-        others += ["embedded/beside", "ipc/beside"]
+        others += ["embedded/beside", "ipc/beside", "looped/beside"]
     for title in (*aimed, *others):
         table.add_column(title.replace("/", "\n/ "), justify="right", no_wrap=True)
 

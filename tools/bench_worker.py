@@ -111,7 +111,9 @@ class Beside:
 
     def __init__(self, checkout, threads):
         environment = dict(os.environ, PYTHONPATH=str(checkout / "build/python"))
-        command = [sys.executable, __file__, "--threads", str(threads), "--follow"]
+        # Its libraries name the folder that they were built in, which may be this one.
+        environment["LD_LIBRARY_PATH"] = str(checkout / "build/lib")
+        command = [sys.executable, __file__, "--threads", str(threads), "--follow", str(checkout)]
         self.process: Any = subprocess.Popen(
             command, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
         )
@@ -126,7 +128,7 @@ class Beside:
 
     def variants(self, case):
         self.ask(case=case.name)
-        return {f"{key} beside": BesideVariant(self, key) for key in ("embedded", "ipc")}
+        return {f"{key} beside": BesideVariant(self, key) for key in ("embedded", "ipc", "looped")}
 
     def end(self):
         self.process.stdin.close()
@@ -144,16 +146,20 @@ class BesideVariant:
         return self.beside.ask(median=self.key, repeats=repeats)
 
 
-def follow():
+def follow(checkout):
     """Executes the commands of Beside, line by line."""
     embedded, variants = sojourn.local(), {}
-    with served_owner() as served:
+    with served_owner(checkout) as served:
         for line in sys.stdin:
             question = json.loads(line)
             answer = None
             if "case" in question:
                 case = CASES[question["case"]]
-                variants = {"embedded": Variant(case, embedded), "ipc": Variant(case, served)}
+                variants = {
+                    "embedded": Variant(case, embedded),
+                    "ipc": Variant(case, served),
+                    "looped": Looped(case, served),
+                }
             elif "settle" in question:
                 answer = variants[question["settle"]].settle()
             else:
@@ -235,6 +241,7 @@ def measure_case(case, embedded, served, beside, arguments, peak, bar):
             "ipc/embedded": ratio("ipc", "embedded"),
             "embedded/beside": ratio("embedded", "embedded beside"),
             "ipc/beside": ratio("ipc", "ipc beside"),
+            "looped/beside": ratio("looped", "looped beside"),
         },
         "ops_per_step": ops,
         "python_us": statistics.median(recording) * 1e6,
@@ -280,9 +287,9 @@ def record_single_ops(owner, rounds=60, calls=200):
 
 
 @contextlib.contextmanager
-def served_owner():
+def served_owner(checkout=ROOT):
     """Starts an owner in another process over ipc. Its store needs a table, so it gets a tiny one."""
-    tool = str(ROOT / "build/bin/sojourn-owner")
+    tool = str(checkout / "build/bin/sojourn-owner")
     with tempfile.TemporaryDirectory(prefix="sojourn-bench-") as folder:
         store, address, printed = f"{folder}/store", f"ipc://{folder}/owner.sock", pathlib.Path(folder, "log")
         pathlib.Path(folder, "tiny.csv").write_text("a,b\n1,2\n3,4\n")
@@ -325,11 +332,11 @@ def main():
     parser.add_argument("--cases", nargs="*", choices=CASES)
     parser.add_argument("--no-compile", action="store_true")
     parser.add_argument("--beside", type=pathlib.Path)
-    parser.add_argument("--follow", action="store_true")
+    parser.add_argument("--follow", type=pathlib.Path)
     arguments = parser.parse_args()
     torch.set_num_threads(arguments.threads)
     if arguments.follow:
-        return follow()
+        return follow(arguments.follow)
     beside = Beside(arguments.beside, arguments.threads) if arguments.beside else None
     embedded = sojourn.local()
     cases = [CASES[name] for name in arguments.cases or CASES]

@@ -49,7 +49,7 @@ void apply(const Change &change, Parcel &parcel) {
   case 7:
     if (!parcel.memory.empty()) {
       auto &buffer = parcel.memory[change.index % parcel.memory.size()];
-      buffer = runtime::copyOf(buffer->data(), std::min<size_t>(buffer->size(), change.value));
+      buffer = !buffer ? nullptr : runtime::copyOf(buffer->data(), std::min<size_t>(buffer->size(), change.value));
     }
     break;
   }
@@ -134,6 +134,18 @@ void Worker::play(std::string_view input) {
     tell(client.send(releaseBytes(client.session, {10 * round})));
   }
   client.send(byeBytes(client.session));
+  // Another worker gets a value and an upload.
+  owner::WorkerStub another(environment.worker());
+  const runtime::TensorType type{runtime::Element::f32, {3}};
+  const std::vector<float> numbers = {1, 2, 3};
+  auto memory = [&] { return runtime::copyOf(numbers.data(), type.bytes()); };
+  llvm::Error error = another.adopt({{.value = {.type = type, .id = another.newId()}, .memory = memory()},
+                                     {.value = {.type = type, .id = another.newId()},
+                                      .memory = memory(),
+                                      .isUpload = true,
+                                      .received = {.bytes = 8, .memory = nullptr}}});
+  ++(error ? counts.late : counts.done);
+  llvm::consumeError(std::move(error));
 }
 
 std::string Worker::change(std::string input, size_t most, Dice &dice) {

@@ -318,11 +318,15 @@ TEST(WorkerCalls, AProofNamesItsModule) {
   terms.tables = {{.isPrivate = true, .rows = 4, .columns = {{"a", runtime::Element::f64, runtime::Extent{0, 10}}}}};
   terms.extents.resize(1);
   terms.releases = {{.rho = 0.1}};
-  auto prove = [&](uint64_t code, const std::string &text, const std::vector<uint8_t> &digest = {}) {
+  auto prove = [&](uint64_t code, const std::string &text, const std::vector<uint8_t> &digest = {},
+                   uint64_t operationsMost = UINT64_MAX) {
     FlatBufferBuilder builder;
     auto written = builder.CreateVector(reinterpret_cast<const uint8_t *>(text.data()), text.size());
     auto expected = digest.empty() ? 0 : builder.CreateVector(digest);
-    auto body = calls::CreateProve(builder, 1, code, written, 0, expected);
+    const PriceLimits usual;
+    auto limits = calls::CreatePriceLimits(builder, std::min(usual.operations, operationsMost), usual.arenaBytes,
+                                           usual.scratchBytes, usual.planBytes, usual.callSeconds);
+    auto body = calls::CreateProve(builder, 1, code, written, limits, expected);
     return caller.failure(caller.send(builder, calls::CallBody_Prove, body.Union()));
   };
   EXPECT_NE(prove(2, runtime::writeTerms(terms)), "");
@@ -349,14 +353,13 @@ TEST(WorkerCalls, AProofNamesItsModule) {
             std::string::npos);
   EXPECT_EQ(caller.service.held().codes, 4u) << "1, 9, 2 and 3";
   EXPECT_NE(prove(5, "no terms"), "");
-  terms.tables[0].columns[0].bounds = std::nullopt;
-  ASSERT_EQ(prove(5, runtime::writeTerms(terms)), "");
+  ASSERT_EQ(prove(5, runtime::writeTerms(terms), {}, 1), "") << "a refusal is an answer";
   proved = flatbuffers::GetRoot<calls::Answer>(caller.last.bytes.data())->body_as_Proved();
   auto refused = runtime::readVerdict(
       {reinterpret_cast<const char *>(proved->verdict()->data()), proved->verdict()->size()}, *facts);
   ASSERT_TRUE(bool(refused)) << llvm::toString(refused.takeError());
   ASSERT_TRUE(refused->refusal.has_value());
-  EXPECT_EQ(refused->refusal->code, wire::ErrorCode_Refused) << refused->refusal->message;
+  EXPECT_EQ(refused->refusal->code, owner::wire::ErrorCode_Limit) << refused->refusal->message;
   EXPECT_EQ(caller.service.held().codes, 4u) << "none is made of a refusal";
   terms.publicArguments = {false, true};
   terms.tables.resize(2);
