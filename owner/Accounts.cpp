@@ -316,7 +316,7 @@ llvm::Error Accounts::payStep(const std::string &client, std::shared_ptr<RunAcco
   return llvm::Error::success();
 }
 
-void Accounts::putBackStep(RunAccount &account, const std::vector<ledger::Item> &items) {
+void Accounts::putBackStep(RunAccount &account, const std::vector<ledger::Item> &items) noexcept {
   account.run->putBack();
   for (size_t k = 0; k < items.size(); ++k) {
     account.total[k] = account.total[k] - items[k].charge;

@@ -92,7 +92,7 @@ public:
   llvm::Error payStep(const std::string &client, std::shared_ptr<RunAccount> &account, uint64_t planSteps,
                       const runtime::ProgramHash &program, const std::vector<ledger::Item> &items);
   /// The last step that was paid did not begin.
-  static void putBackStep(RunAccount &account, const std::vector<ledger::Item> &items);
+  static void putBackStep(RunAccount &account, const std::vector<ledger::Item> &items) noexcept;
   /// Reserves and starts releases with a price of their own.
   llvm::Expected<ledger::Ticket> payReleases(const ledger::ReserveRequest &request);
   /// A key for a request that no other had: a step that is sent again is answered from the session's memory, and one

@@ -44,6 +44,7 @@ llvm::Expected<std::optional<PrivateStep>> PrivateStep::make(OwnerBooks &books, 
   if (llvm::Error error = follows ? step.setKnownPlan() : step.setPlan(bound)) {
     return error;
   }
+  step.terms.tables = {}; // a copy of each column, and no longer needed
   return std::optional<PrivateStep>(std::move(step));
 }
 
@@ -274,6 +275,7 @@ llvm::Error PrivateStep::pay() {
     return error;
   }
   charged = {request->session(), request->sequence()};
+  charged.reserve(8); // nothing fails between a charge and its note
   std::vector<ledger::Item> step = items(/*beside=*/false), beside = items(/*beside=*/true);
   if (!step.empty()) {
     std::string datasets;
@@ -291,8 +293,9 @@ llvm::Error PrivateStep::pay() {
     if (llvm::Error error = books->accounts->payStep(session->account, run, spending.steps, hash, step)) {
       return error;
     }
-    charged.insert(charged.end(), {run->run->id(), run->run->taken()});
     paidBy = run;
+    paidByRun = std::move(step);
+    charged.insert(charged.end(), {run->run->id(), run->run->taken()});
   }
   if (!beside.empty()) {
     ledger::ReserveRequest reserve;
@@ -309,6 +312,7 @@ llvm::Error PrivateStep::pay() {
     reserve.items = std::move(beside);
     auto started = books->accounts->payReleases(reserve);
     if (!started) {
+      putBack();
       return started.takeError();
     }
     ticket = *started;
@@ -318,16 +322,18 @@ llvm::Error PrivateStep::pay() {
   return llvm::Error::success();
 }
 
-void PrivateStep::putBack() {
+void PrivateStep::putBack() noexcept {
   if (paidBy) {
-    Accounts::putBackStep(*paidBy, items(/*beside=*/false));
+    Accounts::putBackStep(*paidBy, paidByRun);
     paidBy = nullptr;
+    charged.resize(2);
   }
 }
 
 bool PrivateStep::letsOthersFollow() const {
   const bool isBeside = llvm::any_of(verdict().sites, [](const SiteInfo &site) { return site.isBeside; });
-  return !isBeside && !plan->privatePlans->needsExtents && verdict().listMemory == runtime::RunMemory{};
+  const bool endsBlock = paidBy && paidBy->run->ahead() == 0;
+  return !isBeside && !endsBlock && !plan->privatePlans->needsExtents && verdict().listMemory == runtime::RunMemory{};
 }
 
 std::string PrivateStep::logText() const { return "on " + datasets() + ": " + noised->report; }

@@ -45,10 +45,12 @@ public:
   llvm::Error check(const BoundWords &bound, unsigned threads) const;
   /// Durable when it returns.
   llvm::Error pay();
-  /// A step that was paid and did not begin: a step of a run is given back, the key of a release is burnt.
-  void putBack();
+  /// A step that was paid and did not begin: a step of a run is given back, the key of a release is burnt. Allocates
+  /// nothing.
+  void putBack() noexcept;
   /// Whether the steps after it may be proved, checked and paid before it has run: nothing of them rests on values that
-  /// it writes, and it has no release to seal.
+  /// it writes, it has no release to seal, and it did not take the last step of a block, which could not be given back
+  /// once the next one is begun.
   bool letsOthersFollow() const;
   const CodeRef &code() const { return *noised->code; }
   /// The charges and the step that coins are for.
@@ -102,7 +104,8 @@ private:
   bool isNew = false; ///< the plan was made for this step: its notes are told once
   /// By numbers of the ledger: runs with their steps, and the release.
   std::vector<uint64_t> charged;
-  std::shared_ptr<RunAccount> paidBy; ///< the run that paid the step, if one did
+  std::shared_ptr<RunAccount> paidBy;  ///< the run that paid the step, if one did
+  std::vector<ledger::Item> paidByRun; ///< what it paid
   std::optional<ledger::Ticket> ticket;
   ledger::ReserveRequest paid; ///< what the ticket is for
   bool isSealed = false;

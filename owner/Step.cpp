@@ -101,7 +101,7 @@ private:
   llvm::Error checkSize() const;
   void committed(const DoneReply &reply);
   StepPart partAt(const StepPart &before, size_t at) const;
-  std::optional<RequestError> fill(StepBatch &batch, StepPart &part, size_t at, int64_t begin, Clock::time_point from);
+  std::optional<RequestError> fill(StepBatch &batch, StepPart &part, size_t at, int64_t begin, Clock::time_point &from);
   std::pair<size_t, llvm::Error> runSome(StepPart &part, size_t at, int64_t begin, DoneReply &reply);
   llvm::Error tellStop(llvm::Error error, bool isCharged) const;
   llvm::Expected<std::shared_ptr<HeldReply>> holdReply(size_t steps) const;
@@ -268,8 +268,9 @@ StepPart Step::partAt(const StepPart &before, size_t at) const {
 
 /// Stages the steps that the worker runs in one call, from `at` on: the error of the first, or one that is to be told
 /// once those before have landed. A later one that fails before it is booked is tried again as the first of its own.
+/// `from`: when the first one had its place.
 std::optional<RequestError> Step::fill(StepBatch &batch, StepPart &part, size_t at, int64_t begin,
-                                       Clock::time_point from) {
+                                       Clock::time_point &from) {
   const size_t all = 1 + length(request.repetitions());
   auto isFull = [&] { return batch.size() >= goal || !batch.isOpen() || microsecondsSince(from) >= kBatchUs; };
   for (size_t next = at; next < all && (next == at || !(isFull() || isOver(begin))); ++next) {
@@ -290,6 +291,7 @@ std::optional<RequestError> Step::fill(StepBatch &batch, StepPart &part, size_t 
         return std::nullopt;
       }
       part = binds;
+      from = next == at ? Clock::now() : from;
     } catch (const std::bad_alloc &) {
       if (next == at) {
         throw;
@@ -303,7 +305,7 @@ std::optional<RequestError> Step::fill(StepBatch &batch, StepPart &part, size_t 
 
 /// Runs some of the steps from `at` on: their number, and what the next one failed with, if it did.
 std::pair<size_t, llvm::Error> Step::runSome(StepPart &part, size_t at, int64_t begin, DoneReply &reply) {
-  const auto from = Clock::now();
+  auto from = Clock::now();
   machine.running.renew(running);
   StepBatch batch(books, machine, request, hash, **session, plan, messageBytes);
   const StepPart before = part;

@@ -11,7 +11,7 @@ static constexpr size_t kExtraMost = size_t{4} << 20;
 
 StepBatch::~StepBatch() {
   while (steps.size() > landedCount) { // the last one first
-    if (!asked) {
+    if (!isSent) {
       steps.back()->putBack();
     }
     steps.pop_back();
@@ -21,7 +21,9 @@ StepBatch::~StepBatch() {
 llvm::Error StepBatch::add(const StepPart &part, bool &isFinal) {
   const bool isFirst = steps.empty();
   isFinal = false;
-  steps.reserve(steps.size() + 1);
+  if (steps.size() == steps.capacity()) {
+    steps.reserve(std::max<size_t>(8, 2 * steps.size()));
+  }
   auto step = std::make_unique<StepRun>(books, machine, request, part, hash, session, plan, messageBytes);
   if (llvm::Error error = step->stage(isFirst ? nullptr : steps.front().get())) {
     return error;
@@ -49,33 +51,23 @@ llvm::Error StepBatch::add(const StepPart &part, bool &isFinal) {
   if (isFirst) {
     threads.emplace(machine.threads);
   }
-  if (llvm::Error error = step->pay(threads->threads, isFirst)) {
-    charged |= step->isCharged();
-    return error;
-  }
-  charged |= step->isCharged();
   try {
+    if (llvm::Error error = step->pay(threads->threads, isFirst)) {
+      charged |= step->isCharged();
+      return error;
+    }
+    charged |= step->isCharged();
     step->apply();
   } catch (const std::bad_alloc &) {
     step->putBack();
     throw;
   }
-  copied += step->copiedBytes();
+  extra += step->extraBytes(since);
   steps.push_back(std::move(step));
   return llvm::Error::success();
 }
 
-bool StepBatch::isOpen() const {
-  if (steps.empty()) {
-    return true;
-  }
-  // States of before stay until the batch has run, published values until it is answered.
-  size_t bytes = copied + steps.size() * plan->facts.publishBytes;
-  for (const runtime::ResultSpec &spec : plan->facts.results) {
-    bytes += spec.kind == StepResult::Commit ? spec.type.bytes() : 0;
-  }
-  return bytes <= kExtraMost && steps.back()->letsOthersFollow();
-}
+bool StepBatch::isOpen() const { return steps.empty() || (extra <= kExtraMost && steps.back()->letsOthersFollow()); }
 
 llvm::Error StepBatch::run(DoneReply &reply, uint64_t withinUs, llvm::function_ref<void()> committed) {
   std::vector<RunPart> parts;
@@ -86,21 +78,20 @@ llvm::Error StepBatch::run(DoneReply &reply, uint64_t withinUs, llvm::function_r
     llvm::append_range(uploads.uploads, step->words().uploads);
     llvm::append_range(uploads.memory, step->words().memory);
   }
-  asked = true;
   auto ran = machine.worker.run(parts, uploads, plan->facts, threads->threads, withinUs,
-                                {.stop = &session.running->flag(), .finish = &session.stop});
+                                {.stop = &session.running->flag(), .finish = &session.stop, .isSent = &isSent});
   llvm::Error error = ran ? llvm::Error::success() : ran.takeError();
-  for (const auto &step : steps) { // before any lands: parts drop the states of the parts before them
-    error = error ? std::move(error) : step->checkFiles();
-  }
-  const size_t count = error ? 0 : ran->parts.size();
-  // Those that did not begin are given back; the one that failed is paid.
-  const size_t begun = error ? steps.size() : std::min(steps.size(), count + (ran->failure ? 1 : 0));
+  const size_t count = ran ? ran->parts.size() : 0;
+  // Those that did not begin are given back; one that failed is paid.
+  const size_t begun = ran ? std::clamp<size_t>(count + (ran->failure ? 1 : 0), 1, steps.size()) : steps.size();
   for (size_t at = steps.size(); at > begun; --at) {
     steps[at - 1]->putBack();
   }
+  for (const auto &step : steps) { // before any lands: parts drop the states of the parts before them
+    error = error ? std::move(error) : step->checkFiles();
+  }
   for (; landedCount < count && !error; landedCount += error ? 0 : 1) {
-    error = steps[landedCount]->land(ran->parts[landedCount], reply, committed);
+    error = steps[landedCount]->land(ran->parts[landedCount], /*isAlone=*/steps.size() == 1, reply, committed);
   }
   if (!error && ran->failure) {
     error = llvm::make_error<RequestError>(std::move(*ran->failure));

@@ -51,8 +51,8 @@ private:
   std::optional<ThreadBudget::Lease> threads;
   std::vector<std::unique_ptr<StepRun>> steps;
   size_t landedCount = 0;
-  size_t copied = 0;  ///< bytes of uploads
-  bool asked = false; ///< the worker was: coins may have been drawn
+  size_t extra = 0;    ///< StepRun::extraBytes of all
+  bool isSent = false; ///< to the worker: coins may have been drawn
   bool charged = false;
 };
 

@@ -189,6 +189,11 @@ RunPart StepRun::part(uint64_t since) const {
       drops.push_back(each.id);
     }
   }
+  for (uint64_t id : releases) {
+    if (uint64_t value = session.handles.find(id)->second.value.id; value >= since) {
+      drops.push_back(value);
+    }
+  }
   return {.code = &code(),
           .words = bound->bound.words,
           .results = fresh,
@@ -241,6 +246,18 @@ void StepRun::apply() {
   for (uint64_t id : releases) {
     session.handles.find(id)->second.isLeaving = true;
   }
+}
+
+size_t StepRun::extraBytes(uint64_t since) const {
+  size_t bytes = bound->copied + plan->facts.publishBytes;
+  for (const Replaced &each : replaced) {
+    bytes += each.id < since ? each.state->value.type.bytes() : 0;
+  }
+  for (uint64_t id : releases) {
+    const Value &value = session.handles.find(id)->second.value;
+    bytes += value.id < since ? value.type.bytes() : 0;
+  }
+  return bytes;
 }
 
 bool StepRun::letsOthersFollow() const { return bound->sentAhead.empty() && (!privacy || privacy->letsOthersFollow()); }
@@ -326,9 +343,9 @@ llvm::Error StepRun::pay(unsigned threads, bool isFirst) {
   return llvm::Error::success();
 }
 
-llvm::Error StepRun::land(RanParts::Part &ran, DoneReply &reply, llvm::function_ref<void()> committed) {
+llvm::Error StepRun::land(RanParts::Part &ran, bool isAlone, DoneReply &reply, llvm::function_ref<void()> committed) {
   const bool isTicketed = privacy && privacy->isTicketed();
-  // The worker may have dropped the values of before: without a release of its own, the step commits whatever happens.
+  // Of several steps each commits whatever happens: the worker may have dropped the values of before.
   try {
     std::vector<const HostTensor *> leaving;
     llvm::transform(ran.published, std::back_inserter(leaving), [](const HostTensor &value) { return &value; });
@@ -342,7 +359,7 @@ llvm::Error StepRun::land(RanParts::Part &ran, DoneReply &reply, llvm::function_
     }
     reply.add(leaving, report());
   } catch (const std::bad_alloc &) {
-    if (isTicketed) {
+    if (isTicketed || isAlone) {
       throw;
     }
     reply.addWithoutValues();

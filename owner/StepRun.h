@@ -41,20 +41,23 @@ public:
   void apply();
   /// Whether the next step of the message may be staged before this one has run.
   bool letsOthersFollow() const;
-  size_t copiedBytes() const { return bound->copied; }
+  /// Memory that stays until its call of the worker is answered, and would not if it ran alone: values of before that
+  /// it replaces or releases, what it publishes, and copies of its uploads. In bytes; once it is applied.
+  size_t extraBytes(uint64_t since) const;
   const CodeRef &code() const { return privacy ? privacy->code() : *plan->code; }
-  /// For the worker. `drops`: values that the step replaces, as far as they were made by steps since `since`.
+  /// For the worker. `drops`: values that the step replaces or releases, as far as they were made by steps since
+  /// `since`.
   RunPart part(uint64_t since) const;
   const BoundWords &words() const { return bound->bound; }
   /// Whether the tables could be read during the run.
   llvm::Error checkFiles() const { return bound->checkFiles(); }
   /// Adds what leaves to the reply; `committed` is called with the commit, under the owner's mutex. Fails only where
-  /// there is a release to seal.
-  llvm::Error land(RanParts::Part &ran, DoneReply &reply, llvm::function_ref<void()> committed);
+  /// there is a release to seal, or, for want of memory, where it is alone in its call.
+  llvm::Error land(RanParts::Part &ran, bool isAlone, DoneReply &reply, llvm::function_ref<void()> committed);
   /// Whether a budget was charged.
   bool isCharged() const { return privacy && privacy->isCharged(); }
   /// It did not begin: what it paid is given back.
-  void putBack() {
+  void putBack() noexcept {
     if (privacy) {
       privacy->putBack();
     }

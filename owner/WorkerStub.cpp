@@ -11,6 +11,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <unordered_set>
 
 namespace sojourn::owner {
 
@@ -84,6 +85,9 @@ ask(WorkerPort &port, FlatBufferBuilder &builder, calls::CallBody kind, flatbuff
   call.stop = control.stop;
   call.finish = control.finish;
   call.progress = control.progress;
+  if (control.isSent) {
+    *control.isSent = true;
+  }
   WorkerAnswer answer = port.call(call);
   flatbuffers::Verifier verifier(reinterpret_cast<const uint8_t *>(answer.bytes.data()), answer.bytes.size(), 8,
                                  2 * kPartsMost + 16);
@@ -270,12 +274,16 @@ WorkerStub::inspect(const CodeRef &code, const BoundWords &bound, llvm::ArrayRef
 }
 
 /// The parts that ran, with what they publish.
-static llvm::Expected<RanParts> readRan(const calls::Ran &ran, WorkerAnswer &answer, size_t asked,
+static llvm::Expected<RanParts> readRan(const calls::Ran &ran, WorkerAnswer &answer, llvm::ArrayRef<RunPart> asked,
                                         const runtime::ProgramFacts &facts) {
   RanParts found;
+  std::unordered_set<uint64_t> dropped;
+  for (const RunPart &part : asked) {
+    dropped.insert(part.drops.begin(), part.drops.end());
+  }
   const size_t count = ran.parts() ? ran.parts()->size() : 0;
-  if (count > asked || answer.memory.size() != count * facts.results.size()) {
-    return brokenWorker("the worker ran " + Twine(count) + " parts of " + Twine(asked) + " and gave " +
+  if (count > asked.size() || answer.memory.size() != count * facts.results.size()) {
+    return brokenWorker("the worker ran " + Twine(count) + " parts of " + Twine(asked.size()) + " and gave " +
                         Twine(answer.memory.size()) + " values");
   }
   found.parts.resize(count);
@@ -284,10 +292,11 @@ static llvm::Expected<RanParts> readRan(const calls::Ran &ran, WorkerAnswer &ans
     RanParts::Part &part = found.parts[at];
     part.published.reserve(facts.publishes);
     part.kept.reserve(facts.results.size());
-    for (const runtime::ResultSpec &result : facts.results) {
+    for (size_t index = 0; index < facts.results.size(); ++index) {
+      const runtime::ResultSpec &result = facts.results[index];
       std::shared_ptr<runtime::Buffer> &buffer = answer.memory[next++];
       const bool isPublished = result.kind == StepResult::Publish;
-      if (buffer ? buffer->size() < result.type.bytes() : isPublished || at + 1 == count) {
+      if (buffer ? buffer->size() < result.type.bytes() : !dropped.contains(asked[at].results[index])) {
         return brokenWorker("the worker " + Twine(isPublished ? "published" : "kept") +
                             " a value of another size than its program declares");
       }
@@ -304,7 +313,7 @@ static llvm::Expected<RanParts> readRan(const calls::Ran &ran, WorkerAnswer &ans
     }
   }
   if (const auto *failure = ran.failure()) {
-    if (count == asked) {
+    if (count == asked.size()) {
       return brokenWorker("the worker ran all parts, and failed");
     }
     // The caller runs the rest again, and teaches the code then.
@@ -348,11 +357,13 @@ llvm::Expected<RanParts> WorkerStub::run(llvm::ArrayRef<RunPart> parts, const Bo
     const calls::Ran &ran = *answer->first;
     if (attempt == 0 && ran.failure() && ran.failure()->is_unknown() && (!ran.parts() || ran.parts()->size() == 0)) {
       if (llvm::Error failed = teach(*parts[0].code, control.stop)) {
-        return plain(std::move(failed));
+        RanParts none; // has run
+        none.failure = takeRequestError(plain(std::move(failed)));
+        return none;
       }
       continue;
     }
-    return readRan(ran, answer->second, parts.size(), facts);
+    return readRan(ran, answer->second, parts, facts);
   }
 }
 
@@ -366,13 +377,18 @@ llvm::Expected<WorkerStub::Received> WorkerStub::put(uint64_t value, size_t size
     return plain(answer.takeError());
   }
   Memory &memory = answer->second.memory;
-  if (answer->first->bytes() > size || memory.size() != 1 || !memory[0] || memory[0]->size() < size) {
-    return brokenWorker("the worker took in more bytes than the upload has");
+  if (answer->first->bytes() > size || memory.size() != 1 || !memory[0] || memory[0]->size() != size) {
+    return brokenWorker("the worker took in another upload");
   }
   return Received{answer->first->bytes(), answer->first->is_bits(), std::move(memory[0])};
 }
 
 llvm::Error WorkerStub::adopt(llvm::ArrayRef<Adopted> values) {
+  constexpr size_t kAtOnce = 1'024; // verifiers count tables
+  if (values.size() > kAtOnce) {
+    llvm::Error error = adopt(values.take_front(kAtOnce));
+    return error ? std::move(error) : adopt(values.drop_front(kAtOnce));
+  }
   FlatBufferBuilder builder(64 + 96 * values.size());
   std::vector<flatbuffers::Offset<calls::AdoptedValue>> offsets;
   Memory memory;

@@ -75,6 +75,7 @@ struct CallControl {
   const runtime::StopFlag *stop = nullptr;
   const std::atomic<bool> *finish = nullptr;
   std::atomic<uint32_t> *progress = nullptr;
+  bool *isSent = nullptr; ///< set right before the call
 };
 
 struct RanParts {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Buffers: a chunk is [header | control block and Buffer | data], so one chunk serves everything
-// that std::shared_ptr needs, and freeing it is a push to a free list.
+// that std::shared_ptr needs, and freeing it is a push to a free list. The data of a shared chunk lies in its file.
 #include "runtime/Buffer.h"
 
 #include "runtime/Limits.h"
@@ -22,7 +22,8 @@ namespace sojourn::runtime {
 namespace {
 
 constexpr size_t kHugePage = size_t{2} << 20;
-constexpr size_t kHeaderBytes = kSharedOffset;
+constexpr size_t kHeaderBytes = 256;
+constexpr size_t kIdleFilesMost = 64;
 constexpr size_t kMapThreshold = size_t{1} << 20;
 constexpr size_t kArenaBytesMin = size_t{64} << 10;
 
@@ -30,6 +31,7 @@ struct ChunkHeader {
   size_t bytes; // of the whole chunk
   bool mapped;
   int descriptor; // of its memory file, or -1
+  char *file;     // that memory
 };
 
 /// Rounds up to 1, 1.25, 1.5 or 1.75 times a power of two: at most a quarter is wasted.
@@ -50,23 +52,26 @@ void *mapPages(size_t bytes) {
   return memory;
 }
 
-/// A chunk in a memory file of its own; without one where no more can be opened.
+void *newMemory(size_t bytes) { return ::operator new(bytes, std::align_val_t(kAlignment)); }
+void deleteMemory(void *memory) { ::operator delete(memory, std::align_val_t(kAlignment)); }
+
+/// A chunk of `bytes` with its data in a memory file that keeps its size; null where none can be made.
 char *mapShared(size_t bytes) {
+  char *chunk = static_cast<char *>(newMemory(kHeaderBytes));
   const int descriptor = memfd_create("sojourn", MFD_CLOEXEC | MFD_ALLOW_SEALING);
   void *memory = MAP_FAILED;
-  if (descriptor >= 0 && ftruncate(descriptor, static_cast<off_t>(bytes)) == 0) {
+  if (descriptor >= 0 && ftruncate(descriptor, static_cast<off_t>(bytes)) == 0 &&
+      fcntl(descriptor, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW) == 0) {
     memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor, 0);
   }
   if (memory == MAP_FAILED) {
     if (descriptor >= 0) {
       close(descriptor);
     }
+    deleteMemory(chunk);
     return nullptr;
   }
-  // Whoever maps it does so once: it keeps its size.
-  fcntl(descriptor, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL);
-  char *chunk = static_cast<char *>(memory);
-  *reinterpret_cast<ChunkHeader *>(chunk) = {bytes, true, descriptor};
+  *reinterpret_cast<ChunkHeader *>(chunk) = {bytes, false, descriptor, static_cast<char *>(memory)};
   return chunk;
 }
 
@@ -77,7 +82,7 @@ struct BufferPool::State {
   const bool isShared;
   std::mutex mutex;
   std::map<size_t, std::vector<char *>> idle;
-  size_t idleBytes = 0;
+  size_t idleBytes = 0, idleFiles = 0;
   size_t systemAllocations = 0;
 
   char *take(size_t bytes) {
@@ -89,6 +94,7 @@ struct BufferPool::State {
         char *chunk = list.back();
         list.pop_back();
         idleBytes -= whole;
+        idleFiles -= reinterpret_cast<ChunkHeader *>(chunk)->descriptor >= 0 ? 1 : 0;
         return chunk;
       }
       ++systemAllocations;
@@ -99,8 +105,8 @@ struct BufferPool::State {
       }
     }
     bool mapped = whole >= kMapThreshold;
-    char *chunk = static_cast<char *>(mapped ? mapPages(whole) : ::operator new(whole, std::align_val_t(kAlignment)));
-    *reinterpret_cast<ChunkHeader *>(chunk) = {whole, mapped, -1};
+    char *chunk = static_cast<char *>(mapped ? mapPages(whole) : newMemory(whole));
+    *reinterpret_cast<ChunkHeader *>(chunk) = {whole, mapped, -1, nullptr};
     return chunk;
   }
 
@@ -108,9 +114,11 @@ struct BufferPool::State {
     ChunkHeader header = *reinterpret_cast<ChunkHeader *>(chunk);
     {
       std::lock_guard lock(mutex);
-      if (idleBytes + header.bytes <= limits::kIdlePoolBytes) {
+      const bool isFile = header.descriptor >= 0;
+      if (idleBytes + header.bytes <= limits::kIdlePoolBytes && (!isFile || idleFiles < kIdleFilesMost)) {
         idle[header.bytes].push_back(chunk);
         idleBytes += header.bytes;
+        idleFiles += isFile ? 1 : 0;
         return;
       }
     }
@@ -119,13 +127,14 @@ struct BufferPool::State {
 
   static void release(char *chunk) {
     ChunkHeader header = *reinterpret_cast<ChunkHeader *>(chunk);
+    if (header.descriptor >= 0) {
+      munmap(header.file, header.bytes);
+      close(header.descriptor);
+    }
     if (header.mapped) {
       munmap(chunk, header.bytes);
-      if (header.descriptor >= 0) {
-        close(header.descriptor);
-      }
     } else {
-      ::operator delete(chunk, std::align_val_t(kAlignment));
+      deleteMemory(chunk);
     }
   }
 
@@ -172,9 +181,12 @@ std::shared_ptr<Buffer> BufferPool::allocate(size_t size) {
     throw std::bad_alloc();
   }
   char *chunk = state_->take(kHeaderBytes + size);
-  return std::allocate_shared<Buffer>(ChunkAllocator<Buffer>(state_, chunk), chunk + kHeaderBytes, size,
-                                      reinterpret_cast<ChunkHeader *>(chunk)->descriptor);
+  const ChunkHeader &header = *reinterpret_cast<ChunkHeader *>(chunk);
+  char *data = header.file ? header.file : chunk + kHeaderBytes;
+  return std::allocate_shared<Buffer>(ChunkAllocator<Buffer>(state_, chunk), data, size, header.descriptor);
 }
+
+bool BufferPool::isShared() const { return state_->isShared; }
 
 size_t BufferPool::chunkBytes(size_t size) { return sizeClass(kHeaderBytes + size); }
 

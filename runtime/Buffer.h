@@ -9,8 +9,8 @@
 namespace sojourn::runtime {
 
 inline constexpr size_t kAlignment = 64;
-/// Of a buffer in its memory file, in bytes; and the size from which buffers of a shared pool have one.
-inline constexpr size_t kSharedOffset = 256, kSharedBytes = size_t{64} << 10;
+/// Bytes from which buffers of a shared pool have a memory file.
+inline constexpr size_t kSharedBytes = size_t{64} << 10;
 
 /// A block of memory, 64-byte aligned where it comes from a pool. Shared by reference; whoever shares it does not
 /// write it.
@@ -31,7 +31,7 @@ public:
   void *data() { return data_; }
   const void *data() const { return data_; }
   size_t size() const { return size_; }
-  /// Of the memory file that it lies in, at `kSharedOffset`; -1: in none. Open while the buffer lives.
+  /// Of the memory file that it begins; -1: it lies in none. Open while the buffer lives.
   int descriptor() const { return descriptor_; }
 
 private:
@@ -46,13 +46,16 @@ private:
 class BufferPool {
 public:
   struct State;
-  /// `isShared`: large buffers lie in memory files (memfd), each in its own, as long as the process may open more.
+  /// `isShared`: large buffers lie in memory files (memfd), each in its own, as long as the process may open more. A
+  /// file has nothing but the bytes of buffers. Files are recycled: whoever maps one sees later buffers of the pool,
+  /// too.
   explicit BufferPool(bool isShared = false);
   ~BufferPool();
   /// Contents are undefined. A size of 0 gives a valid, empty buffer. Throws std::bad_alloc.
   std::shared_ptr<Buffer> allocate(size_t size);
   /// Memory of a buffer of `size` bytes, with its header and rounding, in bytes.
   static size_t chunkBytes(size_t size);
+  bool isShared() const;
   /// Blocks asked from the system so far (for tests).
   size_t systemAllocations() const;
   /// The pool that is used where none is given.

@@ -100,12 +100,14 @@ enum class Who { local, nobody, keyed };
 
 class Case {
 public:
-  Case(std::string name, const std::string &folder, Who who, const char *table)
-      : name(std::move(name)), who(who), table(table ? table : ""), program(table ? sums() : changes()) {
+  /// Messages of `many` steps; `apart`: each of them a call of the worker.
+  Case(std::string name, const std::string &folder, Who who, const char *table, size_t many, bool isApart)
+      : name(std::move(name)), who(who), table(table ? table : ""), many(many), program(table ? sums() : changes()) {
     Environment environment = Environment::system(who == Who::local ? "" : folder + "/" + this->name);
     environment.worker = cpuWorkers();
     environment.entering = [this](Phase) { entered = Clock::now(); };
     Limits limits;
+    limits.stepsAtOnce = isApart ? 1 : limits.stepsAtOnce;
     limits.stepMs = who == Who::local ? 0 : 3'600'000; // as served
     owner = std::make_unique<Owner>(environment, limits);
     if (!owner->status().empty()) {
@@ -127,16 +129,21 @@ public:
       const sojourn::wire::Message reply = owner->answer(bytes, peer(), 1);
       const auto end = Clock::now();
       checkDone(reply.bytes);
-      steps.push_back(microseconds(end - begin));
-      before.push_back(microseconds(entered - begin));
+      steps.push_back(microseconds(end - begin) / static_cast<double>(many));
+      if (many == 1) {
+        before.push_back(microseconds(entered - begin));
+      }
     }
-    if (table != "private") {
+    if (table != "private" && many == 1) {
       apart();
     }
   }
 
   nlohmann::json result() const {
-    nlohmann::json found = {{"case", name}, {"step", median(steps)}, {"before", median(before)}};
+    nlohmann::json found = {{"case", name}, {"step", median(steps)}};
+    if (!before.empty()) {
+      found["before"] = median(before);
+    }
     if (!rest.empty()) {
       found["admission"] = median(steps) - median(rest);
     }
@@ -251,6 +258,7 @@ private:
       step.spending.steps = 1'000'000;
       step.spending.noiseMultiplier = 100;
     }
+    step.repetitions.resize(many - 1);
     return bytesOf(step);
   }
 
@@ -305,6 +313,7 @@ private:
   const std::string name;
   const Who who;
   const std::string table;
+  const size_t many;
   const runtime::EncodedProgram program;
   const std::vector<float> values{0.1f, 0.2f, 0.3f, 0.4f};
   std::unique_ptr<Owner> owner;
@@ -332,9 +341,9 @@ int main(int argc, char **argv) {
   }
   {
     std::vector<std::unique_ptr<Case>> cases;
-    auto add = [&](const char *name, Who who, const char *table) {
+    auto add = [&](const char *name, Who who, const char *table, size_t many = 1, bool isApart = false) {
       if (only.empty() || only == name) {
-        cases.push_back(std::make_unique<Case>(name, folder, who, table));
+        cases.push_back(std::make_unique<Case>(name, folder, who, table, many, isApart));
       }
     };
     add("embedded", Who::local, nullptr);
@@ -342,6 +351,8 @@ int main(int argc, char **argv) {
     add("keyed", Who::keyed, nullptr);
     add("open", Who::keyed, "open");
     add("private", Who::keyed, "private");
+    add("64 steps", Who::keyed, nullptr, 64);
+    add("64 apart", Who::keyed, nullptr, 64, true);
     for (int at = 0; at < rounds; ++at) {
       for (auto &each : cases) {
         each->round();

@@ -234,7 +234,10 @@ llvm::Error PartsRun::finishPart(const sojourn_worker::Part &part, std::vector<H
     }
     leaving.emplace_back();
     numbers.push_back(part.results()->Get(static_cast<flatbuffers::uoffset_t>(index)));
-    if (values[index].buffer->isBorrowed()) { // an argument that is kept as it came leaves the message that it lies in
+    // An argument that is kept as it came leaves the message that it lies in, and gets the memory of values.
+    const bool isElsewhere = buffers->isShared() && values[index].buffer->size() >= runtime::kSharedBytes &&
+                             values[index].buffer->descriptor() < 0;
+    if (values[index].buffer->isBorrowed() || isElsewhere) {
       values[index].buffer = runtime::copyOf(values[index].buffer->data(), values[index].buffer->size(), *buffers);
       sojourn::wire::countCopied(values[index].buffer->size());
     }
@@ -257,7 +260,6 @@ llvm::Error PartsRun::finishPart(const sojourn_worker::Part &part, std::vector<H
   if (!fresh.empty() && !held->insertValues(std::move(fresh))) {
     return requestError(wire::ErrorCode_Internal, "the front of the owner names a new value by a number in use");
   }
-  published.reserve(published.size() + leaving.size());
   kept.insert(kept.end(), numbers.begin(), numbers.end());
   llvm::move(leaving, std::back_inserter(published));
   parts.push_back(std::move(errors));
@@ -267,28 +269,41 @@ llvm::Error PartsRun::finishPart(const sojourn_worker::Part &part, std::vector<H
   return llvm::Error::success();
 }
 
+/// What memory is short for is that part's failure: those before it stand.
+llvm::Error PartsRun::goOnWithPart(const sojourn_worker::Part &part, const runtime::RunOptions &options) {
+  const size_t done = parts.size(), results = kept.size(), values = published.size();
+  try {
+    if (!suspended) {
+      return runPart(part, options);
+    }
+    auto outcome = std::exchange(suspended, nullptr)->resume(framesThatCame);
+    if (!outcome) {
+      return outcome.takeError();
+    }
+    suspended = std::move(outcome->waits);
+    return suspended ? llvm::Error::success() : finishPart(part, std::move(outcome->values));
+  } catch (const std::bad_alloc &) {
+    parts.resize(done);
+    kept.resize(results);
+    published.resize(values);
+    if (done == 0) {
+      throw;
+    }
+    return requestError(wire::ErrorCode_Limit, "not enough memory for the step");
+  }
+}
+
 void PartsRun::goOn(const runtime::RunOptions &options, const WorkerCall &given) {
   const size_t count = call->parts()->size();
   while (next < count && !failed_) {
     const auto *part = call->parts()->Get(static_cast<flatbuffers::uoffset_t>(next));
-    llvm::Error error = llvm::Error::success();
-    if (suspended) {
-      auto outcome = std::exchange(suspended, nullptr)->resume(framesThatCame);
-      if (!outcome) {
-        error = outcome.takeError();
-      } else if (outcome->waits) {
-        suspended = std::move(outcome->waits);
-      } else {
-        error = finishPart(*part, std::move(outcome->values));
-      }
-    } else {
-      const bool isLate = next > 0 && until && std::chrono::steady_clock::now() >= *until;
-      if (isLate || (next > 0 && given.finish && given.finish->load(std::memory_order_relaxed))) {
+    if (next > 0 && !suspended) {
+      const bool isLate = until && std::chrono::steady_clock::now() >= *until;
+      if (isLate || runtime::isStopped() || (given.finish && given.finish->load(std::memory_order_relaxed))) {
         return;
       }
-      error = runPart(*part, options);
     }
-    if (error) {
+    if (llvm::Error error = goOnWithPart(*part, options)) {
       failed_ = takeWorkerFailure(std::move(error));
       return;
     }

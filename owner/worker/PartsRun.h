@@ -96,6 +96,7 @@ public:
 
 private:
   llvm::Error runPart(const sojourn_worker::Part &part, const runtime::RunOptions &options);
+  llvm::Error goOnWithPart(const sojourn_worker::Part &part, const runtime::RunOptions &options);
   llvm::Error finishPart(const sojourn_worker::Part &part, std::vector<runtime::HostTensor> values);
 
   const Worker *worker;

@@ -147,6 +147,11 @@ struct WorkerService::State {
           (value.is_upload() ? value.received() : type->bytes()) > buffer->size()) {
         return malformedCall("adopts value " + Twine(value.value()) + " of another size than its memory");
       }
+      const llvm::ArrayRef<uint8_t> bits(static_cast<const uint8_t *>(buffer->data()), type->bytes());
+      if (!value.is_upload() && type->element == runtime::Element::i1 &&
+          llvm::any_of(bits, [](uint8_t bit) { return bit > 1; })) {
+        return malformedCall("adopts value " + Twine(value.value()) + " of truth values other than 0 and 1");
+      }
       HeldValue adopted;
       adopted.tensor = {*type, buffer};
       adopted.isUpload = value.is_upload();
@@ -182,8 +187,10 @@ struct WorkerService::State {
     auto proved = worker.prove(*program, *terms, limitsOf(call.limits()));
     if (!proved) {
       WorkerFailure failure = takeWorkerFailure(proved.takeError());
-      if (!failure.isLasting || runtime::isStopped()) {
-        return llvm::make_error<RequestError>(std::move(failure.error));
+      if (!failure.isLasting || runtime::isStopped() || call.digest()) { // for a known module it is no verdict
+        failure.isLasting = false;
+        FlatBufferBuilder builder(256);
+        return answer(builder, calls::AnswerBody_Failure, failed(builder, failure).Union());
       }
       runtime::Verdict verdict;
       auto text = [](llvm::StringRef from) { return runtime::prefix(from, runtime::limits::kStringBytes).str(); };

@@ -8,6 +8,7 @@
 #include "test/runtime/privacy/Statistics.h"
 
 #include <random>
+#include <tuple>
 
 using namespace sojourn;
 using namespace sojourn::owner;
@@ -73,7 +74,7 @@ StepRequest trainingOf(size_t steps) {
   message.tables = {"numbers"};
   message.seeds = {1};
   message.spending.run = 1;
-  message.spending.steps = 40;
+  message.spending.steps = steps + 10;
   message.repetitions.resize(steps - 1);
   for (size_t at = 0; at + 1 < steps; ++at) {
     message.repetitions[at].seeds = {2 + at};
@@ -207,7 +208,7 @@ TEST(StepBatches, StepsThatDidNotBeginAreNotPaid) {
   auto spentBy = [](size_t stepsAtOnce, std::optional<size_t> broken) {
     Party side(stepsAtOnce);
     registerRows(*side.owner);
-    StepRequest message = trainingOf(30);
+    StepRequest message = trainingOf(150); // more than a block of paid steps
     if (broken) {
       message.repetitions[*broken].results = {77}; // the program keeps nothing
     }
@@ -218,9 +219,32 @@ TEST(StepBatches, StepsThatDidNotBeginAreNotPaid) {
     return std::pair(steps, side.owner->accounts().budget(kLocalClient, "numbers")->epsilonLeft);
   };
   EXPECT_EQ(spentBy(1, std::nullopt), spentBy(4'096, std::nullopt));
-  const auto apart = spentBy(1, 20), together = spentBy(4'096, 20);
-  EXPECT_EQ(apart.first, 21u);
-  EXPECT_EQ(apart, together);
+  for (size_t broken : {20, 62, 63, 64, 100}) {
+    const auto apart = spentBy(1, broken), together = spentBy(4'096, broken);
+    EXPECT_EQ(apart.first, broken + 1);
+    EXPECT_EQ(apart, together);
+  }
+}
+
+/// The last steps that a run pays are run, whatever was staged beyond them.
+TEST(StepBatches, ARunPaysAsManySteps) {
+  auto paidBy = [](size_t stepsAtOnce, uint64_t planned) {
+    Party side(stepsAtOnce);
+    registerRows(*side.owner);
+    StepRequest message = trainingOf(200);
+    message.spending.steps = planned;
+    Reply reply = side.client->run(sampled(), message);
+    EXPECT_EQ(reply.error(), "");
+    const auto *done = reply.root->body_as_Done();
+    return std::tuple(done ? done->steps() : 0, done && done->failure() ? done->failure()->message()->str() : "",
+                      side.owner->accounts().budget(kLocalClient, "numbers")->epsilonLeft);
+  };
+  for (uint64_t planned : {1, 63, 64, 65, 100, 128, 150}) {
+    const auto apart = paidBy(1, planned), together = paidBy(4'096, planned);
+    EXPECT_EQ(apart, together);
+    EXPECT_EQ(std::get<0>(apart), planned);
+    EXPECT_NE(std::get<1>(apart), "");
+  }
 }
 
 /// Steps of one message whose states are public or private, each kind with a proof of its own, at an owner that has
@@ -344,11 +368,11 @@ TEST(StepBatches, StepsAreTriedAgainAfterAnEarlyEnd) {
         ++cut;
       };
     }
-    StepRequest message = trainingOf(30);
+    StepRequest message = trainingOf(150);
     Reply reply = side.client->run(sampled(), message);
     EXPECT_EQ(reply.error(), "");
-    EXPECT_EQ(reply.root->body_as_Done()->steps(), 30u);
-    EXPECT_EQ(reply.root->body_as_Done()->published()->size(), 30u);
+    EXPECT_EQ(reply.root->body_as_Done()->steps(), 150u);
+    EXPECT_EQ(reply.root->body_as_Done()->published()->size(), 150u);
     EXPECT_EQ(cut > 0, halves);
     side.hooks->answer = nullptr;
     side.client->send(byeBytes(side.client->session));

@@ -181,6 +181,7 @@ TEST(Ends, StepsOfAMessageOneByOne) {
   };
   Limits limits;
   limits.stepMs = 700;
+  limits.stepsAtOnce = 1;
   Owner owner(environment, limits);
   at = &owner;
   Client client(*at, "alice", Peer::client);
