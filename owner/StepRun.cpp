@@ -184,6 +184,7 @@ llvm::Error StepRun::checkReleases() {
 
 RunPart StepRun::part(uint64_t since) const {
   std::vector<uint64_t> drops;
+  drops.reserve(replaced.size());
   for (const Replaced &each : replaced) {
     if (each.id >= since) {
       drops.push_back(each.id);

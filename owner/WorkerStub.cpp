@@ -11,7 +11,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <unordered_set>
 
 namespace sojourn::owner {
 
@@ -277,10 +276,11 @@ WorkerStub::inspect(const CodeRef &code, const BoundWords &bound, llvm::ArrayRef
 static llvm::Expected<RanParts> readRan(const calls::Ran &ran, WorkerAnswer &answer, llvm::ArrayRef<RunPart> asked,
                                         const runtime::ProgramFacts &facts) {
   RanParts found;
-  std::unordered_set<uint64_t> dropped;
-  for (const RunPart &part : asked) {
-    dropped.insert(part.drops.begin(), part.drops.end());
-  }
+  // Whether its part, which may release it, or one after it drops a value: mostly the next one.
+  auto isDropped = [&](size_t at, size_t index) {
+    return llvm::any_of(asked.drop_front(at),
+                        [&](const RunPart &each) { return llvm::is_contained(each.drops, asked[at].results[index]); });
+  };
   const size_t count = ran.parts() ? ran.parts()->size() : 0;
   if (count > asked.size() || answer.memory.size() != count * facts.results.size()) {
     return brokenWorker("the worker ran " + Twine(count) + " parts of " + Twine(asked.size()) + " and gave " +
@@ -296,7 +296,7 @@ static llvm::Expected<RanParts> readRan(const calls::Ran &ran, WorkerAnswer &ans
       const runtime::ResultSpec &result = facts.results[index];
       std::shared_ptr<runtime::Buffer> &buffer = answer.memory[next++];
       const bool isPublished = result.kind == StepResult::Publish;
-      if (buffer ? buffer->size() < result.type.bytes() : !dropped.contains(asked[at].results[index])) {
+      if (buffer ? buffer->size() < result.type.bytes() : !isDropped(at, index)) {
         return brokenWorker("the worker " + Twine(isPublished ? "published" : "kept") +
                             " a value of another size than its program declares");
       }

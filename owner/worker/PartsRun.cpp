@@ -223,6 +223,9 @@ llvm::Error PartsRun::finishPart(const sojourn_worker::Part &part, std::vector<H
   std::vector<std::pair<uint64_t, HeldValue>> fresh;
   Memory leaving;
   std::vector<uint64_t> numbers;
+  fresh.reserve(results.size());
+  leaving.reserve(results.size());
+  numbers.reserve(results.size());
   for (size_t index = 0; index < results.size(); ++index) {
     if (values.size() != results.size() || !values[index].buffer || !(values[index].type == results[index].type)) {
       return requestError(wire::ErrorCode_Internal, "the plan returned results other than it declared");
