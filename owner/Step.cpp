@@ -261,14 +261,14 @@ int64_t Step::leftMs(int64_t begin) const {
 /// Whether no further step begins.
 bool Step::isOver(int64_t begin) const { return leftMs(begin) <= 0 || (*session)->stop; }
 
-/// What the step with number `at` binds, after what the one before it binds.
+/// Bindings of step `at`, from those of the step before.
 StepPart Step::partAt(const StepPart &before, size_t at) const {
   return at == 0 ? before : before.next(*request.repetitions()->Get(static_cast<flatbuffers::uoffset_t>(at - 1)));
 }
 
-/// Stages the steps that the worker runs in one call, from `at` on: the error of the first, or one that is to be told
-/// once those before have landed. A later one that fails before it is booked is tried again as the first of its own.
-/// `from`: when the first one had its place.
+/// Stages the steps that the worker runs in one call, from `at` on. Returns the error of the first step, or of a later
+/// one that was booked, which is told once the steps before it have landed. A later step that fails before it is booked
+/// begins the next call. `from`: the time at which the first step had its place.
 std::optional<RequestError> Step::fill(StepBatch &batch, StepPart &part, size_t at, int64_t begin,
                                        Clock::time_point &from) {
   const size_t all = 1 + length(request.repetitions());
@@ -287,7 +287,7 @@ std::optional<RequestError> Step::fill(StepBatch &batch, StepPart &part, size_t 
         if (next == at || isFinal) {
           return found;
         }
-        goal = 0;
+        goal = 0; // one step next
         return std::nullopt;
       }
       part = binds;
@@ -296,7 +296,7 @@ std::optional<RequestError> Step::fill(StepBatch &batch, StepPart &part, size_t 
       if (next == at) {
         throw;
       }
-      goal = 0;
+      goal = 0; // one step next
       return std::nullopt;
     }
   }

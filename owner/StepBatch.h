@@ -5,7 +5,6 @@
 
 #include "owner/StepRun.h"
 
-#include <deque>
 #include <memory>
 #include <optional>
 #include <vector>

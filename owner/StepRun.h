@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// One of the steps of a message, in the session's turn: it commits all or nothing.
+// One of the steps of a message, in the session's turn: it commits all or nothing. A step is staged, booked, paid and
+// applied before it runs, and lands once it has run. Until then its destructor takes all of it back; of several steps
+// the last one goes first.
 #ifndef SOJOURN_OWNER_STEPRUN_H
 #define SOJOURN_OWNER_STEPRUN_H
 
@@ -23,8 +25,6 @@ public:
       : books(books), machine(machine), request(request), binds(part), hash(hash), session(session), plan(plan),
         messageBytes(messageBytes) {}
   ~StepRun();
-  /// A step is staged, booked, paid and applied before it runs, and lands once it has run. Until it lands all of it is
-  /// taken back when the object goes: of several, the last one first.
   /// Binds and checks. On an error nothing has changed. `first`: the step of the same call of the worker that was
   /// checked there, of which this one must have the code; null: itself.
   llvm::Error stage(const StepRun *first);
@@ -41,8 +41,8 @@ public:
   void apply();
   /// Whether the next step of the message may be staged before this one has run.
   bool letsOthersFollow() const;
-  /// Memory that stays until its call of the worker is answered, and would not if it ran alone: values of before that
-  /// it replaces or releases, what it publishes, and copies of its uploads. In bytes; once it is applied.
+  /// Memory that a call of several steps keeps until its end, in bytes: values that the step replaces or releases, if
+  /// older than `since`, its published values, copies of its uploads. For an applied step.
   size_t extraBytes(uint64_t since) const;
   const CodeRef &code() const { return privacy ? privacy->code() : *plan->code; }
   /// For the worker. `drops`: values that the step replaces or releases, as far as they were made by steps since
@@ -56,7 +56,7 @@ public:
   llvm::Error land(RanParts::Part &ran, bool isAlone, DoneReply &reply, llvm::function_ref<void()> committed);
   /// Whether a budget was charged.
   bool isCharged() const { return privacy && privacy->isCharged(); }
-  /// It did not begin: what it paid is given back.
+  /// Returns the payment of a step that did not begin.
   void putBack() noexcept {
     if (privacy) {
       privacy->putBack();

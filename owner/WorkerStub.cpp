@@ -276,10 +276,15 @@ WorkerStub::inspect(const CodeRef &code, const BoundWords &bound, llvm::ArrayRef
 static llvm::Expected<RanParts> readRan(const calls::Ran &ran, WorkerAnswer &answer, llvm::ArrayRef<RunPart> asked,
                                         const runtime::ProgramFacts &facts) {
   RanParts found;
-  // Whether its part, which may release it, or one after it drops a value: mostly the next one.
+  std::vector<uint64_t> dropped; // sorted, once it is asked for
   auto isDropped = [&](size_t at, size_t index) {
-    return llvm::any_of(asked.drop_front(at),
-                        [&](const RunPart &each) { return llvm::is_contained(each.drops, asked[at].results[index]); });
+    if (dropped.empty()) {
+      for (const RunPart &each : asked) {
+        llvm::append_range(dropped, each.drops);
+      }
+      llvm::sort(dropped);
+    }
+    return std::binary_search(dropped.begin(), dropped.end(), asked[at].results[index]);
   };
   const size_t count = ran.parts() ? ran.parts()->size() : 0;
   if (count > asked.size() || answer.memory.size() != count * facts.results.size()) {

@@ -82,7 +82,7 @@ struct RanParts {
   struct Part {
     std::vector<runtime::HostTensor> published; ///< in the order of the results
     std::vector<double> errors;                 ///< per result, where an argument changes one
-    Memory kept; ///< per result the memory of its value; null where it is published, or dropped by a later part
+    Memory kept; ///< per result the memory of its value; null where it is published, or dropped in the same run
   };
   std::vector<Part> parts;             ///< that ran
   std::optional<RequestError> failure; ///< of the next one; none where it did not begin

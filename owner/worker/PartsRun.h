@@ -112,7 +112,7 @@ private:
   std::unique_ptr<runtime::Suspended> suspended;
   Memory framesThatCame;
   std::vector<std::vector<double>> parts;
-  /// Of the parts that ran, per result: what is published, and the number of what is not.
+  /// Per result of the parts that ran: memory of a published value, or the number of a kept one.
   Memory published;
   std::vector<uint64_t> kept;
   std::optional<WorkerFailure> failed_;

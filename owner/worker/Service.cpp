@@ -7,8 +7,8 @@
 #include "owner/worker/PartsRun.h"
 #include "owner/worker/ProgramCode.h"
 #include "owner/worker/TableRows.h"
-#include "runtime/Extent.h"
 #include "runtime/CutText.h"
+#include "runtime/Extent.h"
 #include "runtime/Limits.h"
 #include "runtime/wire/Worker_generated.h"
 
@@ -369,7 +369,7 @@ WorkerAnswer WorkerService::call(const WorkerCall &given) {
   const bool isCall =
       given.bytes.size() >= 8 && given.bytes.size() <= kCallBytesMost && verifier.VerifyBuffer<calls::Call>(nullptr);
   auto answered =
-      isCall && given.memory.size() <= kMemoryMost
+      isCall && given.memory.size() <= kMemoryMost && !llvm::is_contained(given.memory, nullptr)
           ? state->dispatch(*flatbuffers::GetRoot<calls::Call>(given.bytes.data()), given)
           : llvm::Expected<WorkerAnswer>(malformedCall("has " + Twine(given.bytes.size()) + " bytes and " +
                                                        Twine(given.memory.size()) + " buffers, which are no call"));
