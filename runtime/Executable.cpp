@@ -309,7 +309,7 @@ llvm::Expected<std::vector<HostTensor>> Executable::run(llvm::ArrayRef<Binding> 
         impl.place(context, run.bindings, memory, buffers);
         SlotTable slots(context.slots.data(), reinterpret_cast<char *>(memory + scratchAt), impl.scratchBytes);
         const StopScope stop(run.options.stop);
-        if (run.profile == nullptr) {
+        if (run.profile == nullptr || run.options.isPrivate) {
           for (context.current = 0; context.current < impl.instructions.size(); ++context.current) {
             runInstruction(*impl.instructions[context.current].kernel, slots, run.threads);
           }

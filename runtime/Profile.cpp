@@ -64,9 +64,13 @@ std::string tableOf(uint64_t number, const PlanTotals &plan) {
     const Totals &totals = plan.totals[index];
     const ProfiledInstruction &instruction = plan.instructions[index];
     double total = static_cast<double>(totals.nanoseconds);
-    out << llvm::format("%8.2f %10.3f %10.2f %10llu %12llu", all == 0 ? 0.0 : 100.0 * total / static_cast<double>(all),
-                        total / 1e6, totals.count == 0 ? 0.0 : total / 1e3 / static_cast<double>(totals.count),
-                        static_cast<unsigned long long>(totals.count),
+    if (totals.nanoseconds > 0) {
+      out << llvm::format("%8.2f %10.3f %10.2f ", 100.0 * total / static_cast<double>(all), total / 1e6,
+                          total / 1e3 / static_cast<double>(totals.count));
+    } else { // none of them, as those of steps on private tables
+      out << "       -          -          - ";
+    }
+    out << llvm::format("%10llu %12llu", static_cast<unsigned long long>(totals.count),
                         static_cast<unsigned long long>(instruction.bytes))
         << "  " << index << " " << instruction.name;
     if (!instruction.location.empty()) {
@@ -208,6 +212,11 @@ void Profile::add(uint64_t plan, llvm::ArrayRef<int64_t> times,
     totals.totals.resize(totals.instructions.size());
   }
   ++totals.runs;
+  if (times.empty()) {
+    for (Totals &each : totals.totals) {
+      each.count += 1;
+    }
+  }
   for (size_t k = 0; k + 1 < times.size() && k < totals.totals.size(); ++k) {
     int64_t taken = std::max<int64_t>(times[k + 1] - times[k], 1);
     totals.totals[k].count += 1;

@@ -18,8 +18,8 @@ struct ProfiledInstruction {
   size_t bytes = 0; ///< read and written by one run
 };
 
-/// Collects the times of runs. Thread-safe. Times are the owner's own: on a private table they may
-/// depend on values; counts and bytes do not.
+/// Collects the times of runs. Thread-safe. Of runs on private tables it has counts and bytes alone, which are
+/// functions of shapes: times may depend on rows.
 class Profile {
 public:
   Profile();
@@ -41,7 +41,7 @@ public:
   llvm::Error write(const std::string &folder) const;
 
   /// Adds one run of a plan: instruction k took from times[k] to times[k + 1], in `now`'s nanoseconds;
-  /// a run that failed has fewer times. `describe` is asked once per plan.
+  /// a run that failed has fewer times, one on private tables has none. `describe` is asked once per plan.
   void add(uint64_t plan, llvm::ArrayRef<int64_t> times,
            llvm::function_ref<std::vector<ProfiledInstruction>()> describe);
   /// Nanoseconds of a steady clock.

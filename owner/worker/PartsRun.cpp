@@ -206,7 +206,9 @@ llvm::Error PartsRun::runPart(const sojourn_worker::Part &part, const runtime::R
                                               : std::vector<uint64_t>();
     llvm::append_range(bound.bindings, drawCoins(coins, options.threads, context));
   }
-  auto outcome = step.start(bound.bindings, options);
+  runtime::RunOptions own = options;
+  own.isPrivate = code.proved != nullptr;
+  auto outcome = step.start(bound.bindings, own);
   if (!outcome) {
     return outcome.takeError();
   }

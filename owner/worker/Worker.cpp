@@ -124,7 +124,7 @@ std::optional<double> Worker::errorOf(const PrivateCode &code, size_t result, Ar
 llvm::Error Worker::checkRowLists(const PrivateCode &code, llvm::ArrayRef<runtime::Binding> bindings,
                                   const runtime::RunOptions &options) const {
   auto check = [&](const runtime::Code &program, llvm::ArrayRef<runtime::Binding> arguments) -> llvm::Error {
-    auto lists = program.run(arguments, options);
+    auto lists = program.run(arguments, options); // of slots and uploads: no row is read
     if (!lists) {
       return lists.takeError();
     }

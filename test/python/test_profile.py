@@ -63,3 +63,29 @@ def test_a_process_leaves_tables_and_a_trace(tmp_path, by_option):
 def test_the_numpy_runtime_has_nothing_to_time(tmp_path):
     with pytest.raises(sojourn.Error, match="has no instructions to time; leave out `profile`"):
         sojourn.local(runtime="numpy", profile=str(tmp_path))
+
+
+def test_a_step_on_a_private_table_shows_counts_and_bytes_alone(tmp_path):
+    folder = tmp_path / "profile"
+    program = f"""
+import numpy as np
+import sojourn
+
+owner = sojourn.local(profile={str(folder)!r})
+table = owner.register("rows", {{"a": np.random.rand(40)}}, policy="private", bounds={{"a": (0, 1)}})
+owner.grant("rows", epsilon=10, delta=1e-5)
+with sojourn.step():
+    value = sojourn.publish(table["a"].sum(), epsilon=1)
+print(float(value.value))
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    tables = [table.read_text() for table in folder.glob("plan-*.txt")]
+    private = [text for text in tables if "read" in text]
+    assert private, tables
+    for text in private:
+        rows = [line.split(None, 5) for line in text.splitlines()[2:]]
+        assert all(row[:3] == ["-", "-", "-"] and int(row[3]) == 1 and int(row[4]) > 0 for row in rows), text
+    number = {re.match(r"plan (\d+):", text).group(1) for text in private}
+    events = json.loads((folder / "trace.json").read_text())["traceEvents"]
+    assert not [event for event in events if str(event["args"]["plan"]) in number]
