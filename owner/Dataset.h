@@ -37,11 +37,21 @@ struct Column {
   MeaningPtr meaning = nullptr; ///< what the numbers stand for
 };
 
+/// The file that a table rests in, open for reading, and where each of its columns begins, in bytes.
+struct TableFile {
+  explicit TableFile(int descriptor) : descriptor(descriptor) {}
+  ~TableFile();
+  TableFile(const TableFile &) = delete;
+  TableFile &operator=(const TableFile &) = delete;
+  const int descriptor;
+  std::vector<uint64_t> offsets;
+};
+
 /// A loaded table; immutable, so that any number of steps may read it. Its rows are read by worker/TableRows.h.
 class Dataset {
 public:
   Dataset(std::string name, std::string version, int64_t rows, std::vector<Column> columns,
-          std::shared_ptr<void> storage);
+          std::shared_ptr<void> storage, std::shared_ptr<const TableFile> file = nullptr);
 
   const std::string &name() const { return tableName; }
   /// A random text, new with every registration. Never derived from the contents: it is shown to
@@ -51,6 +61,8 @@ public:
   const Column *column(const std::string &columnName) const;
 
   int64_t rows() const { return rowCount; }
+  /// Null where the table is in memory alone.
+  const std::shared_ptr<const TableFile> &file() const { return ownFile; }
 
 private:
   std::string tableName, tableVersion;
@@ -58,6 +70,7 @@ private:
   std::vector<Column> tableColumns;
   std::unordered_map<std::string, size_t> columnIndex;
   std::shared_ptr<void> storage;
+  std::shared_ptr<const TableFile> ownFile;
 };
 
 /// An array in the caller's memory, read during registration only: `length` rows one after another,
@@ -118,6 +131,8 @@ struct ImportedTable {
   int64_t rows = 0;
   std::vector<Column> columns;
   std::shared_ptr<void> storage;
+  /// Where they rest in one.
+  std::shared_ptr<const TableFile> file = nullptr;
   /// Of each row, where a column names them; on the way from the import to where they are sealed, and nowhere else.
   std::optional<Subjects> subjects = std::nullopt;
   /// They, where the store is in memory.

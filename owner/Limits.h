@@ -97,6 +97,11 @@ struct Limits {
   int64_t arenaWaitMs = 60'000;
   /// Threads that running steps share; 0: as many as the machine has.
   unsigned threads = 0;
+  /// Worker processes at once, of sessions and of programs that are described or proved; 0: as many as a quarter of the
+  /// memory holds, at 16 MiB each. And memory of one beside its program and tables, in bytes; 0: three quarters of the
+  /// machine's. Of no matter where steps run in the owner's own process.
+  size_t processes = 0;
+  size_t processBytes = 0;
 };
 
 } // namespace sojourn::owner

@@ -9,6 +9,8 @@
 #include "owner/Step.h"
 #include "runtime/wire/Step.h"
 
+#include "llvm/ADT/ScopeExit.h"
+
 #include <cstring>
 #include <mutex>
 #include <stdexcept>
@@ -93,7 +95,12 @@ llvm::Expected<sojourn::wire::Message> OwnerState::upload(const wire::Upload &pa
   if (!*place) {
     return receivedReply(0);
   }
-  auto received = sessions.receive(**place, part);
+  WorkerStub &worker = (**session)->worker;
+  const llvm::scope_exit rest([&] { worker.rest(); });
+  if (llvm::Error error = Sessions::wake(***session, nullptr)) {
+    return error;
+  }
+  auto received = sessions.receive(worker, **place, part);
   if (!received) {
     return received.takeError();
   }

@@ -33,7 +33,7 @@ llvm::Expected<std::optional<PrivateStep>> PrivateStep::make(OwnerBooks &books, 
     return std::nullopt;
   }
   if (!follows) {
-    if (auto able = machine.worker.inspect(*plan->code, {}, {}, 1, &session.running->flag()); !able) {
+    if (auto able = session.worker.inspect(*plan->code, {}, {}, 1, &session.running->flag()); !able) {
       return able.takeError();
     }
   }
@@ -115,7 +115,7 @@ llvm::Expected<std::vector<std::optional<runtime::Extent>>> PrivateStep::extents
       asked.push_back(index);
     }
   }
-  auto found = machine->worker.inspect(*plan->code, asked.empty() ? BoundWords() : bound.bound, asked, 1,
+  auto found = session->worker.inspect(*plan->code, asked.empty() ? BoundWords() : bound.bound, asked, 1,
                                        &session->running->flag());
   if (!found) {
     return found.takeError();
@@ -127,7 +127,7 @@ llvm::Expected<std::vector<std::optional<runtime::Extent>>> PrivateStep::extents
 }
 
 llvm::Error PrivateStep::check(const BoundWords &bound, unsigned threads) const {
-  return machine->worker.inspect(*noised->code, bound, {}, threads, &session->running->flag()).takeError();
+  return session->worker.inspect(*noised->code, bound, {}, threads, &session->running->flag()).takeError();
 }
 
 /// A proof would wait for a place while the steps before hold theirs, and ranges of tensors are not known before those

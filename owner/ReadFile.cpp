@@ -103,8 +103,10 @@ llvm::Expected<std::shared_ptr<arrow::Table>> readIpc(const std::string &path, i
 }
 
 /// A file of our own.
-arrow::Result<std::shared_ptr<arrow::Table>> mapIpc(const std::string &path) {
+arrow::Result<std::shared_ptr<arrow::Table>> mapIpc(const std::string &path, const char *&begin) {
   ARROW_ASSIGN_OR_RAISE(auto input, arrow::io::MemoryMappedFile::Open(path, arrow::io::FileMode::READ));
+  ARROW_ASSIGN_OR_RAISE(auto first, input->ReadAt(0, 1));
+  begin = reinterpret_cast<const char *>(first->data());
   ARROW_ASSIGN_OR_RAISE(auto reader, arrow::ipc::RecordBatchFileReader::Open(input));
   ARROW_ASSIGN_OR_RAISE(auto table, reader->ToTable());
   ARROW_RETURN_NOT_OK(table->Validate());
@@ -215,7 +217,13 @@ llvm::Expected<ImportedTable> mapTable(const std::string &path, int64_t rows, st
   if (auto file = SourceFile::open(path); !file) {
     return file.takeError();
   }
-  auto opened = mapIpc(path);
+  const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (descriptor < 0) {
+    return failure("cannot read '" + path + "': " + std::generic_category().message(errno));
+  }
+  auto file = std::make_shared<TableFile>(descriptor);
+  const char *mapped = nullptr;
+  auto opened = mapIpc(path, mapped);
   if (!opened.ok()) {
     return failure("cannot read '" + path + "': " + reasonOf(opened.status(), "Arrow", nullptr));
   }
@@ -246,13 +254,14 @@ llvm::Expected<ImportedTable> mapTable(const std::string &path, int64_t rows, st
     const auto bytes = rows * entryElements(column.dims) * static_cast<int64_t>(runtime::byteWidth(column.element));
     first = index == 0 ? begin : std::min(first, begin);
     last = index == 0 ? begin + bytes : std::max(last, begin + bytes);
+    file->offsets.push_back(static_cast<uint64_t>(begin - mapped));
   }
   // All columns lie in one mapping.
   std::shared_ptr<void> storage = guardMapped(first, static_cast<size_t>(last - first), table);
   if (!storage) {
     return failure("cannot use '" + path + "': more than 65536 tables are in use; restart the owner");
   }
-  return ImportedTable{rows, std::move(expected), std::move(storage)};
+  return ImportedTable{rows, std::move(expected), std::move(storage), std::move(file)};
 }
 
 } // namespace sojourn::owner

@@ -58,6 +58,15 @@ const NumberSetting kNumbers[] = {
     {"steps", "threads", "", "threads that running steps share; 0: as many as there are processors", 0, 1024, true,
      [](const ServeSettings &s) { return static_cast<double>(s.limits.threads); },
      [](ServeSettings &s, double value) { s.limits.threads = whole<unsigned>(value); }},
+    {"processes", "most", "--processes",
+     "limit on the processes in which steps run, one for each session that has one under way; an idle one ends where "
+     "another session needs it, and its values stay; 0: as many as a quarter of the memory holds, at 16 MiB each",
+     0, 65'536, true, [](const ServeSettings &s) { return static_cast<double>(s.limits.processes); },
+     [](ServeSettings &s, double value) { s.limits.processes = whole<size_t>(value); }},
+    {"processes", "bytes", "--process-bytes",
+     "limit on the memory of one of these processes, without the tables; 0: three quarters of the machine's", 0,
+     kBytesMost, true, [](const ServeSettings &s) { return static_cast<double>(s.limits.processBytes); },
+     [](ServeSettings &s, double value) { s.limits.processBytes = whole<size_t>(value); }},
     {"requests", "at_once", "--workers",
      "requests of sessions that run or wait at once, each on a thread; one client has half of them, clients without an "
      "identity an eighth together",

@@ -136,6 +136,9 @@ size_t heldBytes(const runtime::TensorType &type, const LabelPtr &label) {
 }
 
 Session::~Session() {
+  if (own) { // which ends
+    return;
+  }
   for (const auto &[id, handle] : handles) {
     worker.drop(handle.value.id);
   }
@@ -152,6 +155,32 @@ void Sessions::dropHandle(Session &session, uint64_t id) {
     letGo(session, found->second.held);
     session.handles.erase(found);
   }
+}
+
+llvm::Error Sessions::wake(Session &session, const runtime::StopFlag *stop) {
+  auto isNew = session.worker.begin(stop);
+  if (!isNew || !*isNew) {
+    return isNew.takeError();
+  }
+  llvm::scope_exit end([&] { session.worker.end(); }); // unless it has all of them
+  std::vector<WorkerStub::Adopted> values;
+  values.reserve(session.handles.size() + session.uploads.size());
+  for (const auto &[id, handle] : session.handles) {
+    values.push_back({handle.value, handle.memory});
+  }
+  for (const auto &[number, upload] : session.uploads) {
+    if (upload.received > 0) {
+      values.push_back({{.type = {}, .id = upload.value},
+                        upload.memory,
+                        /*isUpload=*/true,
+                        {upload.received, upload.isBits, nullptr}});
+    }
+  }
+  if (llvm::Error error = values.empty() ? llvm::Error::success() : session.worker.adopt(values)) {
+    return error;
+  }
+  end.release();
+  return llvm::Error::success();
 }
 
 void Sessions::dropValues(Session &session) noexcept {
@@ -233,7 +262,7 @@ llvm::Expected<PartialUpload *> Sessions::place(Session &session, const wire::Up
   return &found->second;
 }
 
-llvm::Expected<size_t> Sessions::receive(PartialUpload &upload, const wire::Upload &part) {
+llvm::Expected<size_t> Sessions::receive(WorkerStub &worker, PartialUpload &upload, const wire::Upload &part) {
   size_t size = part.size(), length = part.data() ? part.data()->size() : 0;
   if (size != upload.size || part.offset() > size || length > size - part.offset()) {
     return requestError(wire::ErrorCode_Malformed, "upload " + Twine(part.upload()) + " has " + Twine(upload.size) +

@@ -87,12 +87,13 @@ private:
 /// Written by who has the turn and the owner's mutex, so either is enough for reading; but for
 /// `last.reply`, which goes under the mutex alone when others need its room.
 struct Session {
-  explicit Session(WorkerStub &worker) : worker(worker) {}
+  explicit Session(WorkerStub &shared) : own(shared.forSession()), worker(own ? *own : shared) {}
   /// The worker drops its values.
   ~Session();
   Session(const Session &) = delete;
   Session &operator=(const Session &) = delete;
 
+  const std::unique_ptr<WorkerStub> own; ///< null: sessions share one
   WorkerStub &worker;
   std::string client;
   int64_t lastUsedMs = 0;
@@ -106,6 +107,11 @@ struct Session {
   /// Training runs by the client's number and the datasets that they read, with their owners.
   std::map<std::pair<uint64_t, std::string>, std::shared_ptr<RunAccount>> runs;
   LastStep last;
+  /// Steps of that message that took the worker 10 ms, of the same program: those that its next call has.
+  struct {
+    runtime::ProgramHash program{};
+    size_t steps = 1;
+  } pace;
   size_t held = 0, uploading = 0; ///< bytes that count for its account: of everything, of uploads
   /// Values that it no longer has, until the worker drops them (`dropValues`).
   DroppedValues dropped;
@@ -155,6 +161,9 @@ public:
   void dropHandle(Session &session, uint64_t id);
   /// In the session's turn, and not under the mutex: freeing values takes long.
   static void dropValues(Session &session) noexcept;
+  /// In the session's turn, and not under the mutex: gets its worker ready for calls, which may be another one than
+  /// before and adopts the values then.
+  static llvm::Error wake(Session &session, const runtime::StopFlag *stop);
   /// Notes that the session may refer to a program by its hash. One with too many learns by NeedProgram which to send
   /// again.
   void know(Session &session, const runtime::ProgramHash &hash, const PlanKey &key);
@@ -174,7 +183,7 @@ public:
   /// Makes room for an upload of which a part arrives; returns it, or null if the part drops it.
   llvm::Expected<PartialUpload *> place(Session &session, const sojourn_wire::Upload &part);
   /// Takes in a part of an upload, in the session's turn; returns how many bytes of it stand. Not under the mutex.
-  llvm::Expected<size_t> receive(PartialUpload &upload, const sojourn_wire::Upload &part);
+  static llvm::Expected<size_t> receive(WorkerStub &worker, PartialUpload &upload, const sojourn_wire::Upload &part);
   /// Drops an upload, if there is one of this number.
   void dropUpload(Session &session, uint64_t upload);
 

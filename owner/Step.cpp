@@ -318,6 +318,7 @@ std::pair<size_t, llvm::Error> Step::runSome(StepPart &part, size_t at, int64_t 
     const int64_t each = std::max<int64_t>(1, microsecondsSince(from) / static_cast<int64_t>(batch.size()));
     const size_t most = std::max<size_t>(1, std::min(2 * goal, machine.limits.stepsAtOnce));
     goal = std::clamp<size_t>(static_cast<size_t>(kBatchUs / 2 / each), 1, most);
+    (*session)->pace = {hash, goal};
   }
   if (batch.landed() < batch.size()) { // what those that are left bind follows from those before
     part = before;
@@ -361,6 +362,7 @@ llvm::Expected<StepReply> Step::runAll() {
   }
   auto spare = std::make_unique_for_overwrite<char[]>(kSpareBytes);
   StepPart part = StepPart::first(request);
+  goal = (*session)->pace.program == hash ? std::min((*session)->pace.steps, machine.limits.stepsAtOnce) : 1;
   auto [done, error] = runSome(part, 0, begin, reply);
   if (done == 0) {
     return std::move(error);
@@ -444,6 +446,11 @@ llvm::Expected<StepReply> Step::run() {
   }
   if (llvm::Error error = checkSize()) {
     return error;
+  }
+  WorkerStub &worker = (*session)->worker;
+  const llvm::scope_exit rest([&] { worker.rest(); });
+  if (llvm::Error error = Sessions::wake(**session, &running.flag())) {
+    return tellStop(std::move(error), /*isCharged=*/false);
   }
   return runAll();
 }

@@ -78,7 +78,10 @@ llvm::Error StepBatch::run(DoneReply &reply, uint64_t withinUs, llvm::function_r
     llvm::append_range(uploads.uploads, step->words().uploads);
     llvm::append_range(uploads.memory, step->words().memory);
   }
-  auto ran = machine.worker.run(parts, uploads, plan->facts, threads->threads, withinUs,
+  for (const auto &step : steps) { // they are admitted, and paid
+    step->admitTables();
+  }
+  auto ran = session.worker.run(parts, uploads, plan->facts, threads->threads, withinUs,
                                 {.stop = &session.running->flag(), .finish = &session.stop, .isSent = &isSent});
   llvm::Error error = ran ? llvm::Error::success() : ran.takeError();
   const size_t count = ran ? ran->parts.size() : 0;

@@ -108,6 +108,12 @@ llvm::Error unreadableTable(OwnerBooks &books, const Environment &environment, c
   return requestError(wire::ErrorCode_Dataset, "the owner cannot read a table of this step; its log says why");
 }
 
+void StepBindings::admitTables(bool isReadable) const {
+  for (const auto &table : loaded) {
+    session.worker.admit(table->id, table->dataset, isReadable);
+  }
+}
+
 llvm::Error StepBindings::checkFiles() const {
   for (const auto &table : loaded) {
     for (const Column &column : table->dataset->columns()) {

@@ -51,6 +51,8 @@ public:
   llvm::Error bindTables(Store &store);
   /// Whether the files of all bound tables could be read so far.
   llvm::Error checkFiles() const;
+  /// Tells the session's worker of the tables (WorkerStub::admit).
+  void admitTables(bool isReadable) const;
 
   BoundWords bound;                    ///< for the worker
   std::vector<Handle *> states;        ///< per argument, null for the others

@@ -28,7 +28,7 @@ struct StepMachine {
 
   const Environment environment;
   const Limits limits;
-  WorkerStub worker; ///< outlives all that names values or codes of it
+  WorkerStub worker; ///< describes and proves; runs, too, where sessions share it. Outlives its values and codes
   ThreadBudget threads;
   MemoryBudget memory;
   StepQueue queue;

@@ -38,7 +38,7 @@ StepRun::~StepRun() {
     }
   }
   llvm::erase(fresh, 0);
-  machine.worker.drop(fresh); // unknown ones are none
+  session.worker.drop(fresh); // unknown ones are none
 }
 
 llvm::Error StepRun::book() {
@@ -225,7 +225,7 @@ void StepRun::keep() {
 
 void StepRun::apply() {
   const auto &results = plan->facts.results;
-  uint64_t next = machine.worker.newIds(results.size());
+  uint64_t next = session.worker.newIds(results.size());
   std::lock_guard lock(books.mutex);
   replaced.reserve(results.size());
   fresh.reserve(results.size());
@@ -303,6 +303,7 @@ llvm::Error StepRun::bind(bool follows) {
   if (error) {
     return error;
   }
+  bound->admitTables(/*isReadable=*/false);
   resultLabels = joinLabels(bound->labels, plan->facts.dependence);
   auto made = PrivateStep::make(books, machine, request, binds, session, plan, *bound, follows);
   if (!made) {

@@ -41,6 +41,8 @@ public:
   void apply();
   /// Whether the next step of the message may be staged before this one has run.
   bool letsOthersFollow() const;
+  /// It is admitted and paid: the session's worker may read its tables.
+  void admitTables() const { bound->admitTables(/*isReadable=*/true); }
   /// Memory that a call of several steps keeps until its end, in bytes: values that the step replaces or releases, if
   /// older than `since`, its published values, copies of its uploads. For an applied step.
   size_t extraBytes(uint64_t since) const;

@@ -64,9 +64,9 @@ std::string Store::filePath(const std::string &file) const { return environment.
 std::shared_ptr<const LoadedDataset> Store::keep(const DatasetRecord &record, ImportedTable table) {
   auto entry = std::make_shared<LoadedDataset>(worker);
   entry->dataset = std::make_shared<Dataset>(record.name, record.version, table.rows, std::move(table.columns),
-                                             std::move(table.storage));
+                                             std::move(table.storage), std::move(table.file));
   entry->label = Label::of({ownKey, record.name, record.version});
-  worker.map(entry->id, entry->dataset);
+  worker.map(entry->id, entry->dataset); // where sessions have workers of their own they map it themselves
   loaded[record.name] = entry;
   return entry;
 }

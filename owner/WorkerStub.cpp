@@ -2,6 +2,7 @@
 // Calls of a worker as bytes, and its answers checked (see WorkerStub.h).
 #include "owner/WorkerStub.h"
 
+#include "owner/Dataset.h"
 #include "owner/Text.h"
 #include "runtime/Limits.h"
 #include "runtime/wire/Worker_generated.h"
@@ -84,6 +85,7 @@ ask(WorkerPort &port, FlatBufferBuilder &builder, calls::CallBody kind, flatbuff
   call.stop = control.stop;
   call.finish = control.finish;
   call.progress = control.progress;
+  call.answerBuffers = control.answerBuffers;
   if (control.isSent) {
     *control.isSent = true;
   }
@@ -148,7 +150,70 @@ llvm::Expected<DescribedCode> WorkerStub::describe(llvm::StringRef program, llvm
   return DescribedCode{std::move(*facts), textOf(described.text(), kTextMost), std::move(code)};
 }
 
+std::unique_ptr<WorkerStub> WorkerStub::forSession() {
+  auto own = port ? port->forSession() : nullptr;
+  return own ? std::unique_ptr<WorkerStub>(new WorkerStub(std::move(own), nextId)) : nullptr;
+}
+
+llvm::Expected<bool> WorkerStub::begin(const runtime::StopFlag *stop) {
+  auto begun = port->begin(stop);
+  if (!begun) {
+    return begun.takeError();
+  }
+  const bool isNew = isOfSession && *begun != life;
+  if (isNew) {
+    taught.clear();
+    admitted.clear();
+    life = *begun;
+  }
+  return isNew;
+}
+
+void WorkerStub::admit(uint64_t table, const std::shared_ptr<const Dataset> &rows, bool isReadable) {
+  if (!isOfSession) {
+    return;
+  }
+  auto known = llvm::find_if(admitted, [&](const Admitted &each) { return each.table == table; });
+  if (known != admitted.end() && (known->isReadable || !isReadable)) {
+    return;
+  }
+  if (known == admitted.end()) {
+    sweep();
+    admitted.reserve(admitted.size() + 1);
+  }
+  port->map(table, isReadable ? rows
+                              : std::make_shared<Dataset>(rows->name(), rows->version(), rows->rows(),
+                                                          std::vector<Column>(), nullptr));
+  known = llvm::find_if(admitted, [&](const Admitted &each) { return each.table == table; });
+  if (known == admitted.end()) {
+    admitted.push_back({table, rows, isReadable});
+  } else {
+    known->isReadable = isReadable;
+  }
+}
+
+void WorkerStub::sweep() {
+  llvm::erase_if(taught, [&](const auto &each) {
+    const bool isGone = each.second.expired();
+    if (isGone) {
+      drop({}, each.first);
+    }
+    return isGone;
+  });
+  llvm::erase_if(admitted, [&](const auto &each) {
+    const bool isGone = each.rows.expired();
+    if (isGone) {
+      port->unmap(each.table);
+    }
+    return isGone;
+  });
+}
+
 llvm::Error WorkerStub::teach(const CodeRef &code, const runtime::StopFlag *stop) {
+  if (isOfSession) {
+    sweep();
+    taught.emplace_back(code.id, code.weak_from_this());
+  }
   FlatBufferBuilder builder(256 + code.terms.size());
   if (!code.of) {
     auto body = calls::CreateDescribe(builder, code.id, write(builder, code.limits));
@@ -273,8 +338,8 @@ WorkerStub::inspect(const CodeRef &code, const BoundWords &bound, llvm::ArrayRef
 }
 
 /// The parts that ran, with what they publish.
-static llvm::Expected<RanParts> readRan(const calls::Ran &ran, WorkerAnswer &answer, llvm::ArrayRef<RunPart> asked,
-                                        const runtime::ProgramFacts &facts) {
+static llvm::Expected<RanParts> readRan(WorkerPort &port, const calls::Ran &ran, WorkerAnswer &answer,
+                                        llvm::ArrayRef<RunPart> asked, const runtime::ProgramFacts &facts) {
   RanParts found;
   std::vector<uint64_t> dropped; // sorted, once it is asked for
   auto isDropped = [&](size_t at, size_t index) {
@@ -301,11 +366,15 @@ static llvm::Expected<RanParts> readRan(const calls::Ran &ran, WorkerAnswer &ans
       const runtime::ResultSpec &result = facts.results[index];
       std::shared_ptr<runtime::Buffer> &buffer = answer.memory[next++];
       const bool isPublished = result.kind == StepResult::Publish;
-      if (buffer ? buffer->size() < result.type.bytes() : !isDropped(at, index)) {
+      if (buffer ? buffer->size() != result.type.bytes() : !isDropped(at, index)) {
         return brokenWorker("the worker " + Twine(isPublished ? "published" : "kept") +
                             " a value of another size than its program declares");
       }
       if (isPublished) {
+        buffer = port.taken(std::move(buffer), result.type.bytes());
+        if (!buffer) {
+          return brokenWorker("the worker published a value that cannot be read");
+        }
         part.published.push_back({result.type, std::move(buffer)});
       }
       part.kept.push_back(std::move(buffer)); // null once it was moved
@@ -351,8 +420,10 @@ llvm::Expected<RanParts> WorkerStub::run(llvm::ArrayRef<RunPart> parts, const Bo
     auto uploads = bound.uploads.empty() ? 0 : builder.CreateVector(bound.uploads);
     auto body = calls::CreateRun(builder, run, partsVector, uploads, threads, withinUs);
     llvm::scope_exit forget([&] { drop({}, {}, run); }); // unless it has ended, as one that waits
-    auto answer = ask<calls::Ran>(*port, builder, calls::CallBody_Run, body.Union(), bound.memory, control,
-                                  calls::AnswerBody_Ran);
+    CallControl own = control;
+    own.answerBuffers = parts.size() * facts.results.size();
+    auto answer =
+        ask<calls::Ran>(*port, builder, calls::CallBody_Run, body.Union(), bound.memory, own, calls::AnswerBody_Ran);
     if (answer) {
       forget.release();
     }
@@ -368,7 +439,7 @@ llvm::Expected<RanParts> WorkerStub::run(llvm::ArrayRef<RunPart> parts, const Bo
       }
       continue;
     }
-    return readRan(ran, answer->second, parts, facts);
+    return readRan(*port, ran, answer->second, parts, facts);
   }
 }
 
@@ -389,7 +460,7 @@ llvm::Expected<WorkerStub::Received> WorkerStub::put(uint64_t value, size_t size
 }
 
 llvm::Error WorkerStub::adopt(llvm::ArrayRef<Adopted> values) {
-  constexpr size_t kAtOnce = 1'024; // verifiers count tables
+  constexpr size_t kAtOnce = 128; // descriptors that the worker has at a time
   if (values.size() > kAtOnce) {
     llvm::Error error = adopt(values.take_front(kAtOnce));
     return error ? std::move(error) : adopt(values.drop_front(kAtOnce));

@@ -25,8 +25,8 @@ namespace sojourn::owner {
 class WorkerStub;
 
 /// A code of the worker, and all that another worker needs to make it again. The worker drops it with the last
-/// reference. Immutable.
-struct CodeRef {
+/// reference, workers of sessions later. Immutable.
+struct CodeRef : std::enable_shared_from_this<CodeRef> {
   CodeRef(WorkerStub &worker, uint64_t id) : worker(&worker), id(id) {}
   ~CodeRef();
   CodeRef(const CodeRef &) = delete;
@@ -75,7 +75,8 @@ struct CallControl {
   const runtime::StopFlag *stop = nullptr;
   const std::atomic<bool> *finish = nullptr;
   std::atomic<uint32_t> *progress = nullptr;
-  bool *isSent = nullptr; ///< set right before the call
+  bool *isSent = nullptr;    ///< set right before the call
+  size_t answerBuffers = 16; ///< at most
 };
 
 struct RanParts {
@@ -92,12 +93,15 @@ struct RanParts {
 /// rule. `isLasting`: the same call fails again.
 class WorkerStub {
 public:
-  explicit WorkerStub(std::unique_ptr<WorkerPort> port) : port(std::move(port)) {}
+  explicit WorkerStub(std::unique_ptr<WorkerPort> port)
+      : port(std::move(port)), nextId(std::make_shared<std::atomic<uint64_t>>(1)) {}
+  /// Of one session; null where sessions share this worker. Codes of this one are known to it as they are used.
+  std::unique_ptr<WorkerStub> forSession();
 
-  /// A number that nothing of the worker has.
-  uint64_t newId() { return nextId.fetch_add(1, std::memory_order_relaxed); }
+  /// A number that nothing of the worker has, nor of the sessions' workers.
+  uint64_t newId() { return newIds(1); }
   /// Of values of one step: the first of `count` numbers in a row.
-  uint64_t newIds(size_t count) { return nextId.fetch_add(count, std::memory_order_relaxed); }
+  uint64_t newIds(size_t count) { return nextId->fetch_add(count, std::memory_order_relaxed); }
   unsigned threads() const { return port ? port->threads() : 1; }
 
   llvm::Expected<DescribedCode> describe(llvm::StringRef program, llvm::StringRef debug, const PriceLimits &limits,
@@ -139,12 +143,36 @@ public:
   void map(uint64_t table, std::shared_ptr<const Dataset> rows) { port->map(table, std::move(rows)); }
   void unmap(uint64_t table) noexcept { port->unmap(table); }
 
+  /// Of a session's worker, in its turn. Gets it ready for a message; true where it holds nothing yet, so that the
+  /// session's values are to be adopted.
+  llvm::Expected<bool> begin(const runtime::StopFlag *stop);
+  void end() noexcept { port->end(); }
+  /// The message is over.
+  void rest() noexcept { port->rest(); }
+  /// Of a session's worker: the next calls name this table. `isReadable`: and read its rows, for a step that is
+  /// admitted and paid; else they know how many it has.
+  void admit(uint64_t table, const std::shared_ptr<const Dataset> &rows, bool isReadable);
+
 private:
+  WorkerStub(std::unique_ptr<WorkerPort> port, std::shared_ptr<std::atomic<uint64_t>> ids)
+      : port(std::move(port)), nextId(std::move(ids)), isOfSession(true) {}
   /// Makes a code known that the worker did not know.
   llvm::Error teach(const CodeRef &code, const runtime::StopFlag *stop);
+  /// Drops codes and tables that are used no more.
+  void sweep();
 
   const std::unique_ptr<WorkerPort> port;
-  std::atomic<uint64_t> nextId = 1;
+  const std::shared_ptr<std::atomic<uint64_t>> nextId;
+  /// Of a session's worker, in its turn: which life of it, and what it has learned in that.
+  const bool isOfSession = false;
+  uint64_t life = 0;
+  std::vector<std::pair<uint64_t, std::weak_ptr<const CodeRef>>> taught;
+  struct Admitted {
+    uint64_t table;
+    std::weak_ptr<const Dataset> rows;
+    bool isReadable;
+  };
+  std::vector<Admitted> admitted;
 };
 
 } // namespace sojourn::owner

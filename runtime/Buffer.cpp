@@ -5,6 +5,7 @@
 
 #include "runtime/Limits.h"
 #include <algorithm>
+#include <atomic>
 #include <bit>
 #include <cstdint>
 #include <cstring>
@@ -30,8 +31,9 @@ constexpr size_t kArenaBytesMin = size_t{64} << 10;
 struct ChunkHeader {
   size_t bytes; // of the whole chunk
   bool mapped;
-  int descriptor; // of its memory file, or -1
-  char *file;     // that memory
+  int descriptor;  // of its memory file, or -1
+  char *file;      // that memory
+  uint64_t number; // of that file
 };
 
 /// Rounds up to 1, 1.25, 1.5 or 1.75 times a power of two: at most a quarter is wasted.
@@ -71,11 +73,16 @@ char *mapShared(size_t bytes) {
     deleteMemory(chunk);
     return nullptr;
   }
-  *reinterpret_cast<ChunkHeader *>(chunk) = {bytes, false, descriptor, static_cast<char *>(memory)};
+  *reinterpret_cast<ChunkHeader *>(chunk) = {bytes, false, descriptor, static_cast<char *>(memory), newFileNumber()};
   return chunk;
 }
 
 } // namespace
+
+uint64_t newFileNumber() {
+  static std::atomic<uint64_t> last = 0;
+  return last.fetch_add(1, std::memory_order_relaxed) + 1;
+}
 
 struct BufferPool::State {
   explicit State(bool isShared) : isShared(isShared) {}
@@ -84,6 +91,8 @@ struct BufferPool::State {
   std::map<size_t, std::vector<char *>> idle;
   size_t idleBytes = 0, idleFiles = 0;
   size_t systemAllocations = 0;
+  std::vector<uint64_t> closed; // numbers of files
+  size_t files = 0;             // that are open
 
   char *take(size_t bytes) {
     size_t whole = sizeClass(bytes);
@@ -101,12 +110,14 @@ struct BufferPool::State {
     }
     if (isShared && whole >= kSharedBytes) {
       if (char *chunk = mapShared(whole)) {
+        std::lock_guard lock(mutex);
+        closed.reserve(closed.size() + ++files); // giving back needs no memory
         return chunk;
       }
     }
     bool mapped = whole >= kMapThreshold;
     char *chunk = static_cast<char *>(mapped ? mapPages(whole) : newMemory(whole));
-    *reinterpret_cast<ChunkHeader *>(chunk) = {whole, mapped, -1, nullptr};
+    *reinterpret_cast<ChunkHeader *>(chunk) = {whole, mapped, -1, nullptr, 0};
     return chunk;
   }
 
@@ -121,8 +132,16 @@ struct BufferPool::State {
         idleFiles += isFile ? 1 : 0;
         return;
       }
+      noteClosed(header);
     }
     release(chunk);
+  }
+
+  void noteClosed(const ChunkHeader &header) {
+    if (header.descriptor >= 0) {
+      closed.push_back(header.number);
+      --files;
+    }
   }
 
   static void release(char *chunk) {
@@ -183,10 +202,37 @@ std::shared_ptr<Buffer> BufferPool::allocate(size_t size) {
   char *chunk = state_->take(kHeaderBytes + size);
   const ChunkHeader &header = *reinterpret_cast<ChunkHeader *>(chunk);
   char *data = header.file ? header.file : chunk + kHeaderBytes;
-  return std::allocate_shared<Buffer>(ChunkAllocator<Buffer>(state_, chunk), data, size, header.descriptor);
+  return std::allocate_shared<Buffer>(ChunkAllocator<Buffer>(state_, chunk), data, size, header.descriptor,
+                                      header.number);
 }
 
 bool BufferPool::isShared() const { return state_->isShared; }
+
+std::vector<uint64_t> BufferPool::takeClosedFiles() {
+  std::lock_guard lock(state_->mutex);
+  std::vector<uint64_t> closed(state_->closed); // which keeps its room
+  state_->closed.clear();
+  return closed;
+}
+
+void BufferPool::trim() {
+  std::map<size_t, std::vector<char *>> gone;
+  {
+    std::lock_guard lock(state_->mutex);
+    gone.swap(state_->idle);
+    state_->idleBytes = state_->idleFiles = 0;
+    for (auto &[bytes, list] : gone) {
+      for (char *chunk : list) {
+        state_->noteClosed(*reinterpret_cast<ChunkHeader *>(chunk));
+      }
+    }
+  }
+  for (auto &[bytes, list] : gone) {
+    for (char *chunk : list) {
+      State::release(chunk);
+    }
+  }
+}
 
 size_t BufferPool::chunkBytes(size_t size) { return sizeClass(kHeaderBytes + size); }
 
@@ -303,6 +349,13 @@ void ArenaPool::give(std::unique_ptr<Arena> arena) {
   }
   state_->idleBytes += arena->size();
   state_->idle.push_back(std::move(arena));
+}
+
+void ArenaPool::trim() {
+  std::vector<std::unique_ptr<Arena>> gone; // unmapped outside the lock
+  std::lock_guard lock(state_->mutex);
+  gone.swap(state_->idle);
+  state_->idleBytes = 0;
 }
 
 size_t ArenaPool::leasedBytes() const {

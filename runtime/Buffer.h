@@ -4,7 +4,9 @@
 #ifndef SOJOURN_RUNTIME_BUFFER_H
 #define SOJOURN_RUNTIME_BUFFER_H
 #include <cstddef>
+#include <cstdint>
 #include <memory>
+#include <vector>
 
 namespace sojourn::runtime {
 
@@ -16,11 +18,12 @@ inline constexpr size_t kSharedBytes = size_t{64} << 10;
 /// write it.
 class Buffer {
 public:
-  Buffer(void *data, size_t size, int descriptor = -1) : data_(data), size_(size), descriptor_(descriptor) {}
+  Buffer(void *data, size_t size, int descriptor = -1, uint64_t file = 0, std::shared_ptr<void> keep = nullptr)
+      : data_(data), size_(size), descriptor_(descriptor), file_(file), keep_(std::move(keep)) {}
   /// Memory of somebody else, aligned for its elements, that is bound to a run while it lives. A result that is this
-  /// argument has the same buffer: who keeps it copies it.
-  static std::shared_ptr<Buffer> borrow(const void *data, size_t size) {
-    auto buffer = std::make_shared<Buffer>(const_cast<void *>(data), size);
+  /// argument has the same buffer: who keeps it copies it. `keep`: what it lies in, if that is to live as long.
+  static std::shared_ptr<Buffer> borrow(const void *data, size_t size, std::shared_ptr<void> keep = nullptr) {
+    auto buffer = std::make_shared<Buffer>(const_cast<void *>(data), size, -1, 0, std::move(keep));
     buffer->isBorrowed_ = true;
     return buffer;
   }
@@ -33,13 +36,22 @@ public:
   size_t size() const { return size_; }
   /// Of the memory file that it begins; -1: it lies in none. Open while the buffer lives.
   int descriptor() const { return descriptor_; }
+  /// Number of that file, which no other one of this process ever has; 0: it lies in none.
+  uint64_t file() const { return file_; }
+  /// What the memory lies in, where that is no chunk of a pool; null: nothing.
+  const std::shared_ptr<void> &keep() const { return keep_; }
 
 private:
   void *data_;
   size_t size_;
   int descriptor_;
+  uint64_t file_;
   bool isBorrowed_ = false;
+  std::shared_ptr<void> keep_;
 };
+
+/// A number for a memory file, from 1.
+uint64_t newFileNumber();
 
 /// Hands out buffers and takes them back when their last reference goes: a warm allocation costs a
 /// lock and a list operation, never malloc. Thread-safe. Buffers may outlive the pool.
@@ -56,6 +68,10 @@ public:
   /// Memory of a buffer of `size` bytes, with its header and rounding, in bytes.
   static size_t chunkBytes(size_t size);
   bool isShared() const;
+  /// Numbers of the files that have been closed since the last call, for those who know them by number.
+  std::vector<uint64_t> takeClosedFiles();
+  /// Gives the system what no buffer uses.
+  void trim();
   /// Blocks asked from the system so far (for tests).
   size_t systemAllocations() const;
   /// The pool that is used where none is given.
@@ -115,6 +131,8 @@ public:
   Lease acquire(size_t bytes);
   /// Bytes of the arenas that runs hold now.
   size_t leasedBytes() const;
+  /// Gives the system what no run uses.
+  void trim();
   /// Bytes kept for the next run.
   size_t idleBytes() const;
   /// The most that leased and idle arenas took together so far.

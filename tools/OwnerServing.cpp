@@ -4,13 +4,14 @@
 #include "owner/Owner.h"
 #include "owner/StatusServer.h"
 #include "owner/Text.h"
-#include "runtime/Engine.h"
 #include "runtime/signing/Bytes.h"
 #include "tools/OwnerArguments.h"
 
 #include <CLI/CLI.hpp>
 
+#include <algorithm>
 #include <cmath>
+#include <thread>
 
 namespace sojourn::owner {
 
@@ -58,7 +59,7 @@ llvm::Error takeSettings(Arguments &arguments) {
   for (const FlagSetting *setting : arguments.flags) {
     settings.*setting->flag = true;
   }
-  settings.settle(runtime::cpuEngine().threads());
+  settings.settle(std::max(1u, std::thread::hardware_concurrency()));
   return llvm::Error::success();
 }
 

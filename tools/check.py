@@ -66,14 +66,18 @@ def lit_runs(arguments, folder, files):
 
 
 def program_runs(arguments, folder, programs):
-    """GoogleTest programs, each quiet until it ends."""
-    more = {"SOJOURN_AUDIT_SCALE": "8"} if arguments.all else None  # samples of audits
+    """GoogleTest programs, each quiet until it ends; those of the owner a second time, with steps in processes."""
+    more = {"SOJOURN_AUDIT_SCALE": "8"} if arguments.all else {}  # samples of audits
     for program in slowest_first(programs):
-        report = folder / f"{program.name}.json"
-        command = [program, "--gtest_brief=1", f"--gtest_output=json:{report}"]
-        yield lambda name=program.name, command=command, report=report: run(
-            name, command, report, parse_gtest, more, quiet=True
-        )
+        runs = [(program.name, more)]
+        if program.name == "owner-tests":
+            runs.append((f"{program.name} in processes", more | {"SOJOURN_TEST_PROCESSES": "1"}))
+        for name, environment in runs:
+            report = folder / f"{name.replace(' ', '-')}.json"
+            command = [program, "--gtest_brief=1", f"--gtest_output=json:{report}"]
+            yield lambda name=name, command=command, report=report, environment=environment: run(
+                name, command, report, parse_gtest, environment, quiet=True
+            )
 
 
 def lint_run(folder):

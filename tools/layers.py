@@ -40,12 +40,22 @@ LAYERS = {
     "owner/ledger": "runtime runtime/privacy runtime/signing",
     "owner/RequestError": "owner runtime runtime/wire llvm",
     "owner/Dataset": "owner runtime runtime/terms/Defaults runtime/wire llvm",
-    "owner/worker/Port": "runtime",
+    "owner/worker/Port": "runtime llvm",
+    # What a front and its worker processes send each other.
+    "owner/process/Link": "owner/worker/Port runtime llvm",
+    "owner/MappedFile": "",
+    # The program of worker processes.
+    "owner/process/Confine": "llvm",
+    "owner/process/Warm": "owner/worker dialect runtime mlir",
+    "owner/process/WorkerMain": "owner/Dataset owner/MappedFile owner/RequestError owner/process/Confine owner/process/Link "
+    "owner/process/Warm owner/process owner/worker owner/worker/Port runtime runtime/wire llvm",
+    # Their front.
+    "owner/process": "owner/Dataset owner/RequestError owner/process/Link owner/worker/Port owner runtime runtime/wire llvm",
     # The side of an owner that has the code of programs.
     "owner/worker": "owner/Dataset owner/RequestError owner/worker/Port dialect dialect/Signature dialect/rows passes "
     "passes/DependenceSummary passes/PriceLimits passes/privacy runtime runtime/facts runtime/privacy runtime/terms "
     "runtime/terms/StepTerms runtime/wire mlir",
-    "owner": "dialect/Part dialect/Signature owner/Dataset owner/RequestError owner/ledger owner/worker/Port runtime runtime/facts runtime/privacy "
+    "owner": "dialect/Part dialect/Signature owner/Dataset owner/MappedFile owner/RequestError owner/ledger owner/process owner/worker/Port runtime runtime/facts runtime/privacy "
     "runtime/signing runtime/stream runtime/terms/Defaults runtime/terms/StepTerms runtime/wire "
     "passes/DependenceSummary passes/PriceLimits dialect llvm nng",
     # The recorder knows torch and the importer knows MLIR: they meet at the trace, which knows neither.
@@ -83,7 +93,18 @@ OUTSIDE = {"ATen": "torch", "c10": "torch", "torch": "torch", "mlir": "mlir", "l
 # Places whose files reach none of these headers, over all headers that they include.
 _HEAVY = ("mlir/", "ATen/", "c10/", "torch/")
 FREE = dict.fromkeys(
-    ("owner", "owner/Dataset", "owner/RequestError", "owner/ledger", "owner/worker/Port", "runtime/facts"), _HEAVY
+    (
+        "owner",
+        "owner/Dataset",
+        "owner/MappedFile",
+        "owner/RequestError",
+        "owner/ledger",
+        "owner/process",
+        "owner/process/Link",
+        "owner/worker/Port",
+        "runtime/facts",
+    ),
+    _HEAVY,
 )
 
 _SESSION = "a tensor's session takes its records (until the recorder gets the session as an interface)"

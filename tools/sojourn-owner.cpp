@@ -4,7 +4,7 @@
 #include "owner/Administration.h"
 #include "owner/Logging.h"
 #include "owner/Text.h"
-#include "owner/worker/Service.h"
+#include "owner/process/Ports.h"
 #include "tools/OwnerArguments.h"
 #include "tools/Version.h"
 
@@ -417,7 +417,16 @@ llvm::Error runCommand(const Commands &commands, const Arguments &arguments) {
                                    arguments.store + "'");
   }
   Environment environment = Environment::system(arguments.store);
-  environment.worker = cpuWorkers();
+  if (commands.isServing()) { // before the store is opened: workers have nothing of it
+    auto processes = WorkerProcesses::start(
+        {.most = arguments.settings.limits.processes, .bytes = arguments.settings.limits.processBytes});
+    if (!processes) {
+      return processes.takeError();
+    }
+    environment.worker = processWorkers(std::move(*processes));
+  } else {
+    environment.worker = noWorkers();
+  }
   environment.log = logToStandardError(arguments.verbose, arguments.settings.log == "json");
   Owner owner(std::move(environment), arguments.settings.limits);
   std::string problem = owner.status();

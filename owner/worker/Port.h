@@ -7,6 +7,8 @@
 #include "runtime/Stop.h"
 #include "runtime/Tensor.h"
 
+#include "llvm/Support/Error.h"
+
 #include <atomic>
 #include <cstdint>
 #include <functional>
@@ -40,6 +42,8 @@ struct WorkerCall {
   const runtime::StopFlag *stop = nullptr;
   /// No further part of a run begins once it is set; null: nothing does.
   const std::atomic<bool> *finish = nullptr;
+  /// Buffers of the answer, at most.
+  size_t answerBuffers = 16;
   /// Counts the parts that have run; null: not wanted.
   std::atomic<uint32_t> *progress = nullptr;
 };
@@ -61,6 +65,18 @@ public:
   virtual void unmap(uint64_t table) = 0;
   /// Threads that kernels of the worker can use, at least 1.
   virtual unsigned threads() const = 0;
+
+  /// A worker for one session alone; null: sessions share this one.
+  virtual std::unique_ptr<WorkerPort> forSession() { return nullptr; }
+  /// Gets the worker ready for calls. A number, from 1, that changes when it has lost all that it held. RequestErrors.
+  virtual llvm::Expected<uint64_t> begin(const runtime::StopFlag *) { return 1; }
+  /// No calls come before the next `begin`: whatever the worker takes up may go to others.
+  virtual void rest() noexcept {}
+  /// Ends the worker, which has not all that it should have: the next `begin` starts another one.
+  virtual void end() noexcept {}
+  /// The first `size` bytes of a value of an answer, in memory that the worker cannot change; null where they cannot be
+  /// read.
+  virtual std::shared_ptr<runtime::Buffer> taken(std::shared_ptr<runtime::Buffer> value, size_t) { return value; }
 };
 
 /// Makes the worker of one owner.

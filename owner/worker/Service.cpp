@@ -386,6 +386,11 @@ void WorkerService::map(uint64_t table, std::shared_ptr<const Dataset> rows) {
 }
 void WorkerService::unmap(uint64_t table) { state->held.removeTable(table); }
 unsigned WorkerService::threads() const { return state->worker.engine.threads(); }
+runtime::BufferPool &WorkerService::buffers() { return state->buffers; }
+void WorkerService::trim() {
+  state->buffers.trim();
+  state->arenas.trim();
+}
 
 WorkerService::Held WorkerService::held() const {
   std::lock_guard lock(state->runsMutex);

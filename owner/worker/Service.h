@@ -31,6 +31,10 @@ public:
   void map(uint64_t table, std::shared_ptr<const Dataset> rows) override;
   void unmap(uint64_t table) override;
   unsigned threads() const override;
+  /// Of values.
+  runtime::BufferPool &buffers();
+  /// Gives the system memory that no value and no run uses.
+  void trim();
 
   /// For tests: values, codes and suspended runs that it holds.
   struct Held {

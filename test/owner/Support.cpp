@@ -3,6 +3,7 @@
 #include "test/owner/Support.h"
 
 #include "dialect/CoreForm.h"
+#include "owner/process/Ports.h"
 #include "owner/worker/Service.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -10,12 +11,25 @@
 
 #include <array>
 #include <cstdio>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <stdexcept>
 #include <sys/wait.h>
 
 namespace sojourn::owner::test {
+
+/// In this process; or, with SOJOURN_TEST_PROCESSES=1, in processes, those of all tests from one zygote.
+static WorkerFactory workers() {
+  if (const char *isAsked = std::getenv("SOJOURN_TEST_PROCESSES"); !isAsked || *isAsked != '1') {
+    return cpuWorkers();
+  }
+  static const std::shared_ptr<WorkerProcesses> house = [] {
+    auto started = WorkerProcesses::start({.program = SOJOURN_WORKER_TOOL});
+    return started ? std::move(*started) : throw std::runtime_error(llvm::toString(started.takeError()));
+  }();
+  return processWorkers(house);
+}
 
 Environment World::environment() {
   Environment environment;
@@ -27,7 +41,7 @@ Environment World::environment() {
     }
   };
   environment.storeDirectory = store;
-  environment.worker = cpuWorkers();
+  environment.worker = workers();
   environment.log = [this](std::string_view text) { logged.emplace_back(text); };
   return environment;
 }
