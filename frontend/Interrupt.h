@@ -15,7 +15,7 @@ void setInterruptSource(std::exception_ptr (*ask)(), void (*later)(std::exceptio
 void interruptLater(std::exception_ptr interruption);
 
 /// How long what is under way may go on after an interruption: most steps end within it, and their outcome is known.
-inline constexpr std::chrono::milliseconds kInterruptGrace{500};
+inline constexpr std::chrono::milliseconds kInterruptGrace{300};
 /// How often a wait asks.
 inline constexpr std::chrono::milliseconds kAskEvery{50};
 

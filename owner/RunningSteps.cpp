@@ -9,7 +9,7 @@
 namespace sojourn::owner {
 
 /// How often the thread looks while steps run: no step has to wake it.
-static constexpr std::chrono::milliseconds kLook{200};
+static constexpr std::chrono::milliseconds kLook{100};
 
 RunningSteps::~RunningSteps() {
   {

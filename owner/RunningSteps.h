@@ -20,7 +20,7 @@ namespace sojourn::owner {
 enum class StopCause { deadline, client, connection, closing };
 
 /// What a step that is to end has for ending by itself: most do. A client whose connection broke may be back by then.
-inline constexpr std::chrono::milliseconds kStopGrace{500}, kGoneGrace{1000};
+inline constexpr std::chrono::milliseconds kStopGrace{500}, kGoneGrace{400};
 
 /// Of one message: its steps run one after another.
 class RunningStep {
@@ -38,7 +38,7 @@ private:
   Clock::time_point deadline = Clock::time_point::max(), end = Clock::time_point::max();
 };
 
-/// A thread of this object sets the flags when their time has come, within a quarter of a second. Guards itself.
+/// A thread of this object sets the flags when their time has come, within a tenth of a second. Guards itself.
 class RunningSteps {
 public:
   /// `stepMs`: deadline of one step in milliseconds; 0: none.

@@ -31,7 +31,7 @@ namespace {
 constexpr size_t kWorkerBytes = size_t{16} << 20;
 constexpr size_t kWorkersMost = 1'024;
 /// What a call that is to end has for it, before its process is killed.
-constexpr std::chrono::milliseconds kKillGrace{400};
+constexpr std::chrono::milliseconds kKillGrace{150};
 constexpr std::chrono::milliseconds kMemoryLook{100};
 /// Of a call that nothing stops, as a part of an upload.
 constexpr std::chrono::seconds kCallMost{60};
