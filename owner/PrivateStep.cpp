@@ -66,13 +66,17 @@ std::string PrivateStep::datasets() const {
 
 llvm::Error PrivateStep::findPlan() {
   std::string key = terms.key();
-  auto known = plan->privatePlans->find(key);
-  if (!known) {
-    return known.takeError();
-  }
-  noised = std::move(*known);
-  if (noised) {
-    return llvm::Error::success();
+  // As with programs, a proof that others have asked for takes as long as a new one.
+  const bool isFirst = session->account != kLocalClient && !session->proofs.has(plan->code->id, key);
+  if (!isFirst) {
+    auto known = plan->privatePlans->find(key);
+    if (!known) {
+      return known.takeError();
+    }
+    noised = std::move(*known);
+    if (noised) {
+      return llvm::Error::success();
+    }
   }
   auto place = machine->queue.enter(session->account,
                                     plan->facts.ops <= kSmallProofOps ? StepQueue::Lane::small : StepQueue::Lane::large,
@@ -81,6 +85,9 @@ llvm::Error PrivateStep::findPlan() {
     return place.takeError();
   }
   machine->entering(Phase::proving);
+  if (isFirst) {
+    session->proofs.add(plan->code->id, key);
+  }
   bool isLasting = false; // others may pass, as memory that is short
   auto made =
       makePrivatePlan(machine->worker, *plan, terms, machine->limits.price, isLasting, &session->running->flag());
@@ -94,6 +101,11 @@ llvm::Error PrivateStep::findPlan() {
   noised = std::move(*made);
   isNew = true;
   plan->privatePlans->insert(key, noised, session->account);
+  if (auto kept = plan->privatePlans->find(key)) { // perhaps that of another session: sessions run one code
+    noised = *kept ? std::move(*kept) : std::move(noised);
+  } else {
+    return kept.takeError();
+  }
   return llvm::Error::success();
 }
 

@@ -24,6 +24,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -84,6 +85,28 @@ private:
   bool isTaken = false;
 };
 
+/// Programs, by their codes, and terms that a session has had proved; it may forget them. In the session's turn.
+class ProofsSeen {
+public:
+  bool has(uint64_t code, const std::string &terms) const {
+    return (code == lastCode && terms == lastTerms) || all.contains({code, runtime::hashProgram(terms)});
+  }
+  void add(uint64_t code, const std::string &terms) {
+    if (all.size() >= kMost) {
+      all.clear();
+    }
+    all.emplace(code, runtime::hashProgram(terms));
+    lastCode = code;
+    lastTerms = terms.size() <= kLastBytes ? terms : std::string();
+  }
+
+private:
+  static constexpr size_t kMost = 256, kLastBytes = 4'096;
+  std::set<std::pair<uint64_t, runtime::ProgramHash>> all;
+  uint64_t lastCode = 0; ///< training repeats the same terms
+  std::string lastTerms;
+};
+
 /// Written by who has the turn and the owner's mutex, so either is enough for reading; but for
 /// `last.reply`, which goes under the mutex alone when others need its room.
 struct Session {
@@ -102,6 +125,7 @@ struct Session {
   std::unordered_map<uint64_t, Handle> handles;        ///< by the client's own ids
   std::unordered_map<uint64_t, PartialUpload> uploads; ///< by the client's own numbers
   std::map<runtime::ProgramHash, PlanKey> programs;    ///< what it may refer to by hash
+  ProofsSeen proofs;                                   ///< what it has had proved
   std::string account;                                 ///< of the ledger; empty: without an identity, no budget
   std::string key;                                     ///< public, by which the client proved who it is; or empty
   /// Training runs by the client's number and the datasets that they read, with their owners.

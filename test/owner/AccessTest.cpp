@@ -299,4 +299,41 @@ TEST_F(AccessOfClients, TablesOfBeforeKeepTheAccessTheyHad) {
   EXPECT_EQ(listed(connect("ada")), (Names{"open", "private"})) << "new tables are closed";
 }
 
+/// What is known of a program that others have sent is not seen in the time of a reply: it is planned and proved as a
+/// new one, in each session.
+TEST_F(AccessOfClients, ProgramsOfOthersTakeAsLongAsNewOnes) {
+  for (const char *name : {"ada", "bob"}) {
+    ASSERT_EQ(errorText(owner->setAccess("private", {false, {"ada", "bob"}})), "");
+    ASSERT_EQ(errorText(owner->grant(name, "private", 4, 5e-6)), "");
+  }
+  int planned = 0, proved = 0;
+  std::vector<Client> clients;
+  owner.reset();
+  Environment environment = world.environment();
+  environment.entering = [&](Phase phase) {
+    planned += phase == Phase::planning ? 1 : 0;
+    proved += phase == Phase::proving ? 1 : 0;
+  };
+  owner = std::make_unique<Owner>(environment);
+  auto run = [&](Client &client) {
+    StepRequest step;
+    step.tables = {TableName("private", version("private"))};
+    step.spending.releases = {{.epsilon = 0.1, .delta = 1e-8}};
+    EXPECT_EQ(client.run(sumProgram(), step).error(), "");
+    return std::pair(std::exchange(planned, 0), std::exchange(proved, 0));
+  };
+  for (const char *name : {"ada", "ada", "bob"}) {
+    clients.push_back(connect(name));
+    EXPECT_EQ(run(clients.back()), std::pair(1, 1)) << "the first time, by " << name;
+  }
+  for (Client &client : clients) {
+    EXPECT_EQ(run(client), std::pair(0, 0)) << "each knows its own";
+  }
+  Client local(*owner);
+  StepRequest step;
+  step.tables = {TableName("open", version("open"))};
+  EXPECT_EQ(local.run(sumProgram(), step).error(), "");
+  EXPECT_EQ(planned, 0) << "the data owner's own process sees all programs anyway";
+}
+
 } // namespace sojourn::owner::test
