@@ -44,6 +44,7 @@ struct TableFile {
   TableFile(const TableFile &) = delete;
   TableFile &operator=(const TableFile &) = delete;
   const int descriptor;
+  uint64_t size = 0; ///< of the file when it was opened
   std::vector<uint64_t> offsets;
 };
 

@@ -222,6 +222,7 @@ llvm::Expected<ImportedTable> mapTable(const std::string &path, int64_t rows, st
     return failure("cannot read '" + path + "': " + std::generic_category().message(errno));
   }
   auto file = std::make_shared<TableFile>(descriptor);
+  file->size = static_cast<uint64_t>(std::max<off_t>(lseek(descriptor, 0, SEEK_END), 0));
   const char *mapped = nullptr;
   auto opened = mapIpc(path, mapped);
   if (!opened.ok()) {

@@ -92,11 +92,12 @@ bool SharedFile::settle(bool needsSeals) {
   const bool isSealed = !needsSeals || (seals >= 0 && (seals & kNeeded) == kNeeded);
   const off_t size = lseek(file.get(), 0, SEEK_END); // fstat may ask for a path, which a worker may not
   bytes = static_cast<size_t>(std::max<off_t>(size, 0));
-  return isSealed && size > 0;
+  return isSealed && (size > 0 || !needsSeals);
 }
 
-const void *SharedFile::map() {
+const void *SharedFile::map(size_t least) {
   if (!mapping) {
+    bytes = std::max(bytes, least);
     void *made = mmap(nullptr, bytes, PROT_READ, MAP_SHARED, file.get(), 0);
     if (made == MAP_FAILED) {
       throw std::bad_alloc();
@@ -378,8 +379,9 @@ llvm::Expected<bool> Link::read(void *into, size_t size, Waiting waiting) {
 }
 
 llvm::Error Link::takeFiles(llvm::ArrayRef<uint64_t> numbers, bool isOnce) {
-  // Those of frames behind it may have come along.
-  if (numbers.size() > came.size() || (numbers.size() < came.size() && stagedFrom == stagedTo)) {
+  // Those of frames behind it may have come along; an answer has none behind it.
+  const bool areMore = numbers.size() < came.size() && stagedFrom == stagedTo;
+  if (numbers.size() > came.size() || (areMore && limits.needsSeals)) {
     return broken("names " + Twine(numbers.size()) + " files of " + Twine(came.size()) + " descriptors");
   }
   for (uint64_t number : numbers) {
@@ -442,7 +444,7 @@ llvm::Expected<std::optional<Frame>> Link::receive(Waiting waiting, size_t buffe
       auto found = from.find(entry.file);
       // Nor in a much larger one, which would be held for it.
       const size_t most = limits.needsSeals ? runtime::BufferPool::chunkBytes(entry.size) : ~size_t{0};
-      if (found == from.end() || entry.size == 0 || entry.size > found->second->size() ||
+      if (found == from.end() || entry.size == 0 || (limits.needsSeals && entry.size > found->second->size()) ||
           found->second->size() > std::max<size_t>(most, 4'096)) {
         return broken("names a buffer of " + Twine(entry.size) + " bytes in an unknown file, or one of another size");
       }

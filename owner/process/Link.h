@@ -57,8 +57,9 @@ public:
   uint64_t number() const { return own; }
   /// Whether its size is known, and cannot change where it `needsSeals`.
   bool settle(bool needsSeals);
-  /// Mapped for reading, once; the descriptor is closed then. Throws std::bad_alloc.
-  const void *map();
+  /// Mapped for reading, once; the descriptor is closed then. `least`: bytes to map, even where the file has become
+  /// shorter. Throws std::bad_alloc.
+  const void *map(size_t least = 0);
 
 private:
   Descriptor file;

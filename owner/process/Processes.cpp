@@ -259,6 +259,7 @@ llvm::Expected<std::shared_ptr<const TableFile>> fileOf(const Dataset &rows) {
     }
     end += size;
   }
+  file->size = std::max<uint64_t>(end, 1);
   if (!isWritten || ftruncate(file->descriptor, static_cast<off_t>(std::max<uint64_t>(end, 1))) != 0 ||
       fcntl(file->descriptor, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE | F_SEAL_SEAL) != 0) {
     return requestError(wire::ErrorCode_Limit,
@@ -295,7 +296,7 @@ llvm::Error WorkerProcess::map(uint64_t table, const Dataset *rows) {
   }
   auto name = builder.CreateString(rows->name());
   auto columnsVector = builder.CreateVector(columns);
-  builder.Finish(calls::CreateTableRows(builder, table, name, rows->rows(), columnsVector));
+  builder.Finish(calls::CreateTableRows(builder, table, name, rows->rows(), columnsVector, (*file)->size));
   auto buffer = std::make_shared<runtime::Buffer>(nullptr, 1, (*file)->descriptor, runtime::newFileNumber());
   return link->send(FrameKind::table, {reinterpret_cast<const char *>(builder.GetBufferPointer()), builder.GetSize()},
                     {std::move(buffer)}, waiting, /*isOnce=*/true);

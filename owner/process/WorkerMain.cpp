@@ -158,7 +158,7 @@ private:
       return;
     }
     auto file = std::static_pointer_cast<SharedFile>(frame.memory[0]->keep());
-    const auto *begin = static_cast<const char *>(file->map());
+    const auto *begin = static_cast<const char *>(file->map(told.size())); // what is missing is found as it is read
     std::vector<Column> columns;
     for (const calls::TableColumn *column : *told.columns()) {
       Column &made = columns.emplace_back();

@@ -2,6 +2,7 @@
 """Attack: filling the log of programs. It took 100,000 programs by anybody, a minute's work, and then refused everyone
 for ever; and nothing told who was refused what."""
 
+import collections
 import contextlib
 import pathlib
 import random
@@ -55,7 +56,11 @@ class Served:
 
 
 def runs(listing: str) -> dict[tuple[str, str], int]:
-    return {(program, client): int(count) for program, client, count in ROW.findall(listing)}
+    """By program and client; an archive has one row of a program for each time that it was moved there."""
+    found: collections.Counter[tuple[str, str]] = collections.Counter()
+    for program, client, count in ROW.findall(listing):
+        found[program, client] += int(count)
+    return dict(found)
 
 
 def total(*listings: str) -> int:
