@@ -2,7 +2,6 @@
 // Calls of a worker as bytes, and its answers checked (see WorkerStub.h).
 #include "owner/WorkerStub.h"
 
-#include "owner/Dataset.h"
 #include "owner/Text.h"
 #include "runtime/Limits.h"
 #include "runtime/wire/Worker_generated.h"
@@ -148,65 +147,6 @@ llvm::Expected<DescribedCode> WorkerStub::describe(llvm::StringRef program, llvm
   }
   code->workerBytes = std::min<size_t>(described.code_bytes(), kCodeMost);
   return DescribedCode{std::move(*facts), textOf(described.text(), kTextMost), std::move(code)};
-}
-
-std::unique_ptr<WorkerStub> WorkerStub::forSession() {
-  auto own = port ? port->forSession() : nullptr;
-  return own ? std::unique_ptr<WorkerStub>(new WorkerStub(std::move(own), nextId)) : nullptr;
-}
-
-llvm::Expected<bool> WorkerStub::begin(const runtime::StopFlag *stop) {
-  auto begun = port->begin(stop);
-  if (!begun) {
-    return begun.takeError();
-  }
-  const bool isNew = isOfSession && *begun != life;
-  if (isNew) {
-    taught.clear();
-    admitted.clear();
-    life = *begun;
-  }
-  return isNew;
-}
-
-void WorkerStub::admit(uint64_t table, const std::shared_ptr<const Dataset> &rows, bool isReadable) {
-  if (!isOfSession) {
-    return;
-  }
-  auto known = llvm::find_if(admitted, [&](const Admitted &each) { return each.table == table; });
-  if (known != admitted.end() && (known->isReadable || !isReadable)) {
-    return;
-  }
-  if (known == admitted.end()) {
-    sweep();
-    admitted.reserve(admitted.size() + 1);
-  }
-  port->map(table, isReadable ? rows
-                              : std::make_shared<Dataset>(rows->name(), rows->version(), rows->rows(),
-                                                          std::vector<Column>(), nullptr));
-  known = llvm::find_if(admitted, [&](const Admitted &each) { return each.table == table; });
-  if (known == admitted.end()) {
-    admitted.push_back({table, rows, isReadable});
-  } else {
-    known->isReadable = isReadable;
-  }
-}
-
-void WorkerStub::sweep() {
-  llvm::erase_if(taught, [&](const auto &each) {
-    const bool isGone = each.second.expired();
-    if (isGone) {
-      drop({}, each.first);
-    }
-    return isGone;
-  });
-  llvm::erase_if(admitted, [&](const auto &each) {
-    const bool isGone = each.rows.expired();
-    if (isGone) {
-      port->unmap(each.table);
-    }
-    return isGone;
-  });
 }
 
 llvm::Error WorkerStub::teach(const CodeRef &code, const runtime::StopFlag *stop) {

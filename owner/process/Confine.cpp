@@ -2,6 +2,9 @@
 // Limits and system calls of a worker (see Confine.h).
 #include "owner/process/Confine.h"
 
+#include "llvm/ADT/SmallVector.h"
+#include "llvm/ADT/StringRef.h"
+
 #include <cerrno>
 #include <csignal>
 #include <cstring>
@@ -22,123 +25,32 @@ namespace sojourn::owner {
 namespace {
 
 /// Memory, threads, clocks, its own signals, and descriptors that it has.
-constexpr const char *kAllowed[] = {"brk",
-                                    "mmap",
-                                    "munmap",
-                                    "mremap",
-                                    "mprotect",
-                                    "madvise",
-                                    "mincore",
-                                    "membarrier",
-                                    "memfd_create",
-                                    "ftruncate",
-                                    "futex",
-                                    "futex_waitv",
-                                    "set_robust_list",
-
-                                    "rseq",
-                                    "set_tid_address",
-                                    "sched_yield",
-                                    "sched_getaffinity",
-
-                                    "getcpu",
-                                    "exit",
-                                    "exit_group",
-                                    "gettid",
-                                    "getpid",
-                                    "restart_syscall",
-                                    "rt_sigaction",
-                                    "rt_sigprocmask",
-                                    "rt_sigreturn",
-                                    "sigaltstack",
-                                    "nanosleep",
-                                    "clock_nanosleep",
-                                    "clock_gettime",
-                                    "clock_getres",
-                                    "gettimeofday",
-                                    "time",
-                                    "getrandom",
-                                    "read",
-                                    "readv",
-                                    "pread64",
-                                    "recvmsg",
-                                    "sendmsg",
-                                    "poll",
-                                    "ppoll",
-                                    "close",
-                                    "fstat",
-                                    "lseek",
-                                    "dup",
-                                    "getrusage",
-                                    "sysinfo",
-                                    "uname"};
+constexpr llvm::StringLiteral kAllowed =
+    "brk mmap munmap mremap mprotect madvise mincore membarrier memfd_create ftruncate futex futex_waitv "
+    "set_robust_list rseq set_tid_address sched_yield sched_getaffinity getcpu exit exit_group gettid getpid "
+    "restart_syscall rt_sigaction rt_sigprocmask rt_sigreturn sigaltstack nanosleep clock_nanosleep "
+    "clock_gettime clock_getres gettimeofday time getrandom read readv pread64 recvmsg sendmsg poll ppoll "
+    "close fstat lseek dup getrusage sysinfo uname";
 
 /// No library of a worker asks for these: who does wants out.
-constexpr const char *kDeadly[] = {"ptrace",
-                                   "process_vm_readv",
-                                   "process_vm_writev",
-                                   "process_madvise",
-                                   "pidfd_getfd",
-                                   "pidfd_open",
-                                   "pidfd_send_signal",
-                                   "io_uring_setup",
-                                   "io_uring_enter",
-                                   "io_uring_register",
-                                   "execve",
-                                   "execveat",
-                                   "kill",
-                                   "tkill",
-                                   "rt_sigqueueinfo",
-                                   "rt_tgsigqueueinfo",
-                                   "fork",
-                                   "vfork",
-                                   "bpf",
-                                   "perf_event_open",
-                                   "userfaultfd",
-                                   "keyctl",
-                                   "add_key",
-                                   "request_key",
-                                   "mount",
-                                   "umount2",
-                                   "pivot_root",
-                                   "chroot",
-                                   "setns",
-                                   "unshare",
-                                   "open_by_handle_at",
-                                   "name_to_handle_at",
-                                   "kexec_load",
-                                   "init_module",
-                                   "finit_module",
-                                   "delete_module",
-                                   "reboot",
-                                   "swapon",
-                                   "acct",
-                                   "setuid",
-                                   "setgid",
-                                   "setreuid",
-                                   "setregid",
-                                   "setresuid",
-                                   "setresgid",
-                                   "setgroups",
-                                   "capset",
-                                   "personality",
-                                   "socket",
-                                   "connect",
-                                   "bind",
-                                   "listen",
-                                   "accept",
-                                   "accept4",
-                                   "socketpair",
-                                   "mknod",
-                                   "mknodat",
-                                   "kcmp",
-                                   "msgget",
-                                   "shmget",
-                                   "semget"};
+constexpr llvm::StringLiteral kDeadly =
+    "ptrace process_vm_readv process_vm_writev process_madvise pidfd_getfd pidfd_open pidfd_send_signal "
+    "io_uring_setup io_uring_enter io_uring_register execve execveat kill tkill rt_sigqueueinfo "
+    "rt_tgsigqueueinfo fork vfork bpf perf_event_open userfaultfd keyctl add_key request_key mount umount2 "
+    "pivot_root chroot setns unshare open_by_handle_at name_to_handle_at kexec_load init_module finit_module "
+    "delete_module reboot swapon acct setuid setgid setreuid setregid setresuid setresgid setgroups capset "
+    "personality socket connect bind listen accept accept4 socketpair mknod mknodat kcmp msgget shmget semget";
 
-int rule(scmp_filter_ctx filter, uint32_t action, const char *name) {
-  const int number = seccomp_syscall_resolve_name(name);
-  return number == __NR_SCMP_ERROR ? 0 : seccomp_rule_add(filter, action, number, 0); // kernels differ
+/// One action for these system calls; those that the machine does not have are left out.
+int rules(scmp_filter_ctx filter, uint32_t action, llvm::StringRef names) {
+  int wrong = 0;
+  llvm::SmallVector<llvm::StringRef> all;
+  names.split(all, ' ');
+  for (llvm::StringRef name : all) {
+    const int number = seccomp_syscall_resolve_name(name.str().c_str());
+    wrong = wrong || number == __NR_SCMP_ERROR ? wrong : seccomp_rule_add(filter, action, number, 0);
+  }
+  return wrong;
 }
 
 void limit(__rlimit_resource resource, rlim_t most) {
@@ -197,13 +109,8 @@ llvm::Error confine(uint64_t dataBytes, uint64_t descriptors) {
   if (!filter) {
     return llvm::createStringError("no memory for a filter of system calls");
   }
-  int wrong = 0;
-  for (const char *name : kAllowed) {
-    wrong = wrong ? wrong : rule(filter, SCMP_ACT_ALLOW, name);
-  }
-  for (const char *name : kDeadly) {
-    wrong = wrong ? wrong : rule(filter, SCMP_ACT_KILL_PROCESS, name);
-  }
+  int wrong = rules(filter, SCMP_ACT_ALLOW, kAllowed);
+  wrong = wrong ? wrong : rules(filter, SCMP_ACT_KILL_PROCESS, kDeadly);
   auto with = [&](uint32_t action, int number, scmp_arg_cmp compared) {
     wrong = wrong ? wrong : seccomp_rule_add(filter, action, number, 1, compared);
   };

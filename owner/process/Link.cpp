@@ -23,7 +23,6 @@ namespace {
 
 constexpr uint64_t kMagic = 0x314b4e494c4e4a53; // "SJNLINK1"
 constexpr size_t kStagingBytes = size_t{64} << 10;
-constexpr size_t kDescriptorsAtOnce = 250; // SCM_MAX_FD is 253
 constexpr size_t kPiecesAtOnce = 512;
 constexpr size_t kQueueBytes = size_t{16} << 10;
 constexpr size_t kAlign = 64;
@@ -68,6 +67,20 @@ Descriptor::~Descriptor() {
   if (number >= 0) {
     close(number);
   }
+}
+
+PassedDescriptors::PassedDescriptors(msghdr &message, llvm::ArrayRef<int> descriptors) {
+  if (descriptors.empty()) {
+    return;
+  }
+  message.msg_control = control;
+  message.msg_controllen = CMSG_SPACE(descriptors.size() * sizeof(int));
+  std::memset(control, 0, message.msg_controllen);
+  cmsghdr *header = CMSG_FIRSTHDR(&message);
+  header->cmsg_level = SOL_SOCKET;
+  header->cmsg_type = SCM_RIGHTS;
+  header->cmsg_len = CMSG_LEN(descriptors.size() * sizeof(int));
+  std::memcpy(CMSG_DATA(header), descriptors.data(), descriptors.size() * sizeof(int));
 }
 
 SharedFile::SharedFile(Descriptor descriptor, std::shared_ptr<std::atomic<size_t>> count)
@@ -172,21 +185,11 @@ llvm::Error Link::sendAll(llvm::ArrayRef<std::pair<const void *, size_t>> pieces
       vectors.push_back({const_cast<void *>(data), size});
     }
   }
-  alignas(cmsghdr) char control[CMSG_SPACE(kDescriptorsAtOnce * sizeof(int))];
   for (size_t next = 0; next < vectors.size();) {
     msghdr message{};
     message.msg_iov = &vectors[next];
     message.msg_iovlen = std::min(kPiecesAtOnce, vectors.size() - next);
-    if (!descriptors.empty()) {
-      message.msg_control = control;
-      message.msg_controllen = CMSG_SPACE(descriptors.size() * sizeof(int));
-      std::memset(control, 0, message.msg_controllen);
-      cmsghdr *header = CMSG_FIRSTHDR(&message);
-      header->cmsg_level = SOL_SOCKET;
-      header->cmsg_type = SCM_RIGHTS;
-      header->cmsg_len = CMSG_LEN(descriptors.size() * sizeof(int));
-      std::memcpy(CMSG_DATA(header), descriptors.data(), descriptors.size() * sizeof(int));
-    }
+    const PassedDescriptors passed(message, descriptors);
     const ssize_t count = sendmsg(end.get(), &message, MSG_NOSIGNAL);
     if (count < 0) {
       const int error = errno;
@@ -248,11 +251,11 @@ llvm::Error Link::send(FrameKind kind, std::string_view bytes, const Memory &mem
   asked = std::chrono::steady_clock::now();
   llvm::ArrayRef<int> left(descriptors);
   Head head{kMagic, FrameKind::files, 0, 0, 0, isOnce, 0, 0, 0};
-  while (left.size() > kDescriptorsAtOnce) {
-    if (llvm::Error error = sendAll({{&head, sizeof(head)}}, left.take_front(kDescriptorsAtOnce), waiting)) {
+  while (left.size() > PassedDescriptors::kMost) {
+    if (llvm::Error error = sendAll({{&head, sizeof(head)}}, left.take_front(PassedDescriptors::kMost), waiting)) {
       return error;
     }
-    left = left.drop_front(kDescriptorsAtOnce);
+    left = left.drop_front(PassedDescriptors::kMost);
   }
   head = {kMagic,
           kind,

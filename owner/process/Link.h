@@ -16,6 +16,7 @@
 #include <memory>
 #include <optional>
 #include <string_view>
+#include <sys/socket.h>
 #include <unordered_map>
 #include <unordered_set>
 #include <vector>
@@ -35,6 +36,16 @@ public:
 
 private:
   int number;
+};
+
+/// Descriptors beside the bytes of a message (SCM_RIGHTS), at most kMost.
+class PassedDescriptors {
+public:
+  static constexpr size_t kMost = 250; // the kernel takes 253
+  PassedDescriptors(msghdr &message, llvm::ArrayRef<int> descriptors);
+
+private:
+  alignas(cmsghdr) char control[CMSG_SPACE(kMost * sizeof(int))];
 };
 
 /// Flags that go past the frames, in memory that both sides map.

@@ -15,7 +15,6 @@
 
 namespace sojourn::owner {
 
-/// A product of matrices, a chain of elements, sums, an order: one op of each kernel family.
 static constexpr const char *kProgram = R"(
 module attributes {sojourn.promotion = "torch", sojourn.phase = "core"} {
   func.func @step() {
@@ -41,7 +40,5 @@ void warmZygote() {
   }
   llvm::consumeError(cpuWorker().describe(program->program, program->debug).takeError());
 }
-
-void warmWorker() {}
 
 } // namespace sojourn::owner

@@ -5,10 +5,9 @@
 
 namespace sojourn::owner {
 
-/// Of the zygote: dialects, passes, kernels on one thread. All workers share these pages.
+/// Of the zygote, on its one thread: time zone, random numbers, dialects, and the description of an empty program. All
+/// workers share these pages. Kernels are not run: they would start threads.
 void warmZygote();
-/// Of a worker, before its filter.
-void warmWorker();
 
 } // namespace sojourn::owner
 

@@ -217,7 +217,6 @@ private:
     _exit(2);
   }
   memory = Descriptor();
-  warmWorker();
   if (llvm::Error error = confine(request.dataBytes, request.descriptors)) {
     llvm::consumeError(std::move(error));
     _exit(3);
@@ -228,19 +227,10 @@ private:
 
 void reply(const ZygoteReply &told, int descriptor = -1) {
   iovec vector{const_cast<ZygoteReply *>(&told), sizeof(told)};
-  alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
   msghdr message{};
   message.msg_iov = &vector;
   message.msg_iovlen = 1;
-  if (descriptor >= 0) {
-    message.msg_control = control;
-    message.msg_controllen = sizeof(control);
-    cmsghdr *header = CMSG_FIRSTHDR(&message);
-    header->cmsg_level = SOL_SOCKET;
-    header->cmsg_type = SCM_RIGHTS;
-    header->cmsg_len = CMSG_LEN(sizeof(int));
-    std::memcpy(CMSG_DATA(header), &descriptor, sizeof(int));
-  }
+  const PassedDescriptors passed(message, descriptor >= 0 ? llvm::ArrayRef<int>(descriptor) : llvm::ArrayRef<int>());
   sendmsg(kZygoteSocket, &message, MSG_NOSIGNAL);
 }
 

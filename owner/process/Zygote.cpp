@@ -162,18 +162,10 @@ llvm::Expected<ForkedWorker> Zygote::fork(uint64_t dataBytes, uint64_t descripto
   worker.flags = {new (mapped) LinkFlags, [](LinkFlags *flags) { munmap(flags, sizeof(LinkFlags)); }};
   const ZygoteRequest request{ZygoteRequest::Kind::fork, 0, dataBytes, descriptors};
   iovec vector{const_cast<ZygoteRequest *>(&request), sizeof(request)};
-  const int passed[] = {other.get(), memory.get()};
-  alignas(cmsghdr) char control[CMSG_SPACE(sizeof(passed))] = {};
   msghdr message{};
   message.msg_iov = &vector;
   message.msg_iovlen = 1;
-  message.msg_control = control;
-  message.msg_controllen = sizeof(control);
-  cmsghdr *header = CMSG_FIRSTHDR(&message);
-  header->cmsg_level = SOL_SOCKET;
-  header->cmsg_type = SCM_RIGHTS;
-  header->cmsg_len = CMSG_LEN(sizeof(passed));
-  std::memcpy(CMSG_DATA(header), passed, sizeof(passed));
+  const PassedDescriptors passed(message, {other.get(), memory.get()});
   std::lock_guard lock(mutex);
   if (sendmsg(socket.get(), &message, MSG_NOSIGNAL) != sizeof(request)) {
     return failed("the process that starts worker processes is gone");
