@@ -258,8 +258,9 @@ TEST(StepBatches, StepsWithOtherCodeRunApart) {
                         "[\"a\"] : " +
                             table + ", tensor<3xi64> -> tensor<3xf64>\n    return %x : tensor<3xf64>"));
   StepRequest message = trainingOf(24);
+  // The third step of a message is the second of its call (calls grow from one step): it would ask for a proof there.
   auto fill = [&, id = uint64_t{200}](StepRequest &step) mutable {
-    step.states = {100 + random() % 2};
+    step.states = {id < 202 ? 100 : id == 202 ? 101 : 100 + random() % 2};
     step.results = {id++};
   };
   fill(message);
