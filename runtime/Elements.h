@@ -3,6 +3,7 @@
 #ifndef SOJOURN_RUNTIME_ELEMENTS_H
 #define SOJOURN_RUNTIME_ELEMENTS_H
 #include "runtime/Lower.h"
+#include "runtime/VectorChoice.h"
 #include <complex>
 #include <cstring>
 
@@ -78,14 +79,26 @@ T wrapMul(T a, T b) {
     return a * b;
   }
 }
-/// A NaN on either side comes out.
+/// The greater, or the lesser; a NaN on either side comes out. Reals are chosen in a lane of a vector, where neither a
+/// branch nor a way through other registers is needed.
+template <bool greater, typename T>
+T nanExtreme(T a, T b) {
+  if constexpr (std::is_integral_v<T>) {
+    return greater ? std::max(a, b) : std::min(a, b);
+  } else {
+    typedef T Lanes __attribute__((vector_size(16)));
+    const Lanes first = {a}, second = {b};
+    const Lanes extreme = (first != first) | (greater ? first > second : first < second) ? first : second;
+    return extreme[0];
+  }
+}
 template <typename T>
 T nanMax(T a, T b) {
-  return a != a ? a : (a > b ? a : b);
+  return nanExtreme<true>(a, b);
 }
 template <typename T>
 T nanMin(T a, T b) {
-  return a != a ? a : (a < b ? a : b);
+  return nanExtreme<false>(a, b);
 }
 
 /// Sizes of the dims before, at and after one dim.

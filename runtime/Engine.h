@@ -32,7 +32,8 @@ struct RunOptions {
   ArenaPool *arenas = nullptr;    ///< where intermediate values live; null = ArenaPool::global()
   Profile *profile = nullptr;     ///< gets times of instructions; null = the environment's, if any
   const StopFlag *stop = nullptr; ///< ends the run once it is set; null = none
-  bool isPrivate = false;         ///< whether times depend on private rows: a profile gets none of them
+  /// Whether the run depends on private rows: a profile gets no times of it, and denormals are flushed (Denormals.h).
+  bool isPrivate = false;
 };
 
 /// Calls of a kernel library, or loops like them, that a stop of the run waits for.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The executable: an immutable plan; a run binds arguments, runs the instructions in order, hands out results.
 #include "dialect/Signature.h"
+#include "runtime/Denormals.h"
 #include "runtime/Execute.h"
 #include "runtime/Library.h"
 #include "runtime/Limits.h"
@@ -309,6 +310,7 @@ llvm::Expected<std::vector<HostTensor>> Executable::run(llvm::ArrayRef<Binding> 
         impl.place(context, run.bindings, memory, buffers);
         SlotTable slots(context.slots.data(), reinterpret_cast<char *>(memory + scratchAt), impl.scratchBytes);
         const StopScope stop(run.options.stop);
+        const DenormalScope denormals(run.options.isPrivate || flushesDenormals()); // else as the caller has it
         if (run.profile == nullptr || run.options.isPrivate) {
           for (context.current = 0; context.current < impl.instructions.size(); ++context.current) {
             runInstruction(*impl.instructions[context.current].kernel, slots, run.threads);

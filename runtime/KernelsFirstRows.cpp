@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Row numbers, each at its first place. A sorting network: the numbers may be secret, and its exchanges, their places
-// in memory and so its time follow from the count alone.
+// in memory and so their time follow from the count alone. Only the last writes, once to each place, go by the numbers.
 #include "runtime/Lower.h"
 #include "runtime/Stop.h"
 

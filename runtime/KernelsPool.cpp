@@ -40,12 +40,11 @@ void sharedMaxima(const Windows &windows, char *scratch, const T *source, T *tar
   where += firstPlane * outPlane;
   // NaN wins over numbers; of equals the first, of NaNs the last, in whatever order they meet.
   auto larger = [](const Largest<T> &a, const Largest<T> &b) {
-    if (a.index < 0 || b.index < 0) {
-      return a.index < 0 ? b : a;
-    }
-    bool noA = a.value != a.value, noB = b.value != b.value;
-    bool isDue = noA && noB ? b.index > a.index : a.value == b.value && b.index < a.index;
-    return isDue || b.value > a.value || (noB && !noA) ? b : a;
+    const bool noA = a.value != a.value, noB = b.value != b.value, isEqual = a.value == b.value;
+    const bool isDue = (noA & noB & (b.index > a.index)) | (isEqual & (b.index < a.index));
+    const bool isLarger = isDue | (b.value > a.value) | (noB & !noA);
+    const bool takesB = (a.index < 0) | ((b.index >= 0) & isLarger);
+    return Largest<T>{chosen(takesB, b.value, a.value), chosen(takesB, b.index, a.index)};
   };
   for (int64_t plane = firstPlane; plane < pastPlane; ++plane, source += inPlane) {
     WindowMemory<Largest<T>> memory(scratch, windows.cellsMost(), windows.windowsMost());
@@ -223,10 +222,9 @@ void lowerPoolMax(Lowering &lowering, const GraphOp &op) {
                           int64_t index = -1;
                           windows.each(o0, o1, o2, [&](int64_t i) {
                             T value = source[plane + i];
-                            if (index < 0 || value > best || value != value) {
-                              best = value;
-                              index = i;
-                            }
+                            const bool isBetter = (index < 0) | (value > best) | (value != value);
+                            best = chosen(isBetter, value, best);
+                            index = chosen(isBetter, i, index);
                           });
                           target[at] = best;
                           where[at] = index;

@@ -26,23 +26,27 @@ Place codesOf(Lowering &lowering, const GraphOp &pool) {
                          static_cast<size_t>(lowering.type(pool.results[1]).numel()) * sizeof(int32_t), isNew);
 }
 
-/// A window at the border, which has fewer elements.
+/// A window at the border, which has fewer elements. In a lane of vectors, where a choice needs no branch.
 void maxAtBorder(const Windows &windows, const float *plane, int64_t o1, int64_t o2, float &value, int32_t &code) {
+  typedef float Reals __attribute__((vector_size(16)));
+  typedef int32_t Codes __attribute__((vector_size(16)));
   int64_t first[2], past[2];
   windows.range(1, o1, first[0], past[0]);
   windows.range(2, o2, first[1], past[1]);
-  value = 0;
-  code = kNoElement;
+  Reals best = {};
+  Codes taken = Codes{} + kNoElement;
   for (int64_t a = first[0]; a < past[0]; ++a) {
     const float *x = plane + (o1 * windows.stride[1] - windows.padding[1] + a) * windows.in[2] +
                      o2 * windows.stride[2] - windows.padding[2];
     for (int64_t b = first[1]; b < past[1]; ++b) {
-      if (code == kNoElement || x[b] > value || x[b] != x[b]) {
-        value = x[b];
-        code = static_cast<int32_t>(a * windows.size[2] + b);
-      }
+      const Reals element = {x[b]};
+      const Codes isBetter = (taken == kNoElement) | (element > best) | (element != element);
+      best = isBetter ? element : best;
+      taken = isBetter ? Codes{static_cast<int32_t>(a * windows.size[2] + b)} : taken;
     }
   }
+  value = best[0];
+  code = taken[0];
 }
 
 } // namespace

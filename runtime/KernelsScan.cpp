@@ -2,8 +2,10 @@
 // Scans, sorts and the position of extremes: one line along a dim at a time.
 #include "runtime/Elements.h"
 #include "runtime/Stop.h"
+#include "runtime/VectorKernels.h"
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 namespace sojourn::runtime {
 
@@ -50,12 +52,11 @@ struct Smallest {
 struct LogSumExp {
   template <typename A>
   static A step(A a, A x) {
-    if (a != a || x != x) {
-      return a + x;
-    }
-    A low = std::min(a, x), high = std::max(a, x);
-    // Equal infinities: their difference is no number, the sum is that infinity.
-    return low == high && std::isinf(low) ? high : high + std::log1p(std::exp(low - high));
+    const A low = std::min(a, x), high = std::max(a, x), sum = high + std::log1p(std::exp(low - high));
+    // Equal infinities: their difference is no number, the sum is that infinity. What is no number costs as much as the
+    // rest of the line.
+    const bool isInfinite = (low == high) & (std::abs(low) == std::numeric_limits<A>::infinity());
+    return chosen((a != a) | (x != x), a + x, chosen(isInfinite, high, sum));
   }
   template <typename A>
   static std::complex<A> step(std::complex<A> a, std::complex<A> x) {
@@ -150,31 +151,94 @@ bool before(T a, T b) {
   return a == a && (b != b || a < b);
 }
 
+/// Extremes that are looked for side by side, of lines or of parts of one: the first NaN, else the first of equals.
+template <bool largest, typename T>
+struct Extremes {
+  T best[kPlaceLanes] = {};
+  int64_t places[kPlaceLanes] = {};
+
+  static bool beats(T a, T b) { return largest ? a > b : a < b; }
+
+  /// Of `count` elements to a lane.
+  Extremes(PlacesFn take, const T *x, int64_t lanePitch, int64_t pitch, int64_t count) {
+    for (int64_t lane = 0; lane < kPlaceLanes; ++lane) {
+      best[lane] = x[lane * lanePitch];
+    }
+    inPieces(count, [&](int64_t k, int64_t past) { take(best, places, x, lanePitch, pitch, k, past); });
+  }
+  /// Of a line whose lanes are its elements in turn.
+  int64_t ofLine(const T *x, int64_t size) const {
+    T value = best[0];
+    int64_t place = places[0] * kPlaceLanes;
+    auto join = [&](T other, int64_t at) {
+      const bool isNumber = value == value, isEarlier = at < place;
+      const bool isBetter = ((other != other) & (isNumber | isEarlier)) |
+                            (isNumber & (beats(other, value) | ((other == value) & isEarlier)));
+      value = chosen(isBetter, other, value);
+      place = chosen(isBetter, at, place);
+    };
+    for (int64_t lane = 1; lane < kPlaceLanes; ++lane) {
+      join(best[lane], places[lane] * kPlaceLanes + lane);
+    }
+    for (int64_t k = size / kPlaceLanes * kPlaceLanes; k < size; ++k) {
+      join(x[k], k);
+    }
+    return place;
+  }
+};
+
+/// Of one line, element by element.
+template <bool largest, typename T>
+int64_t extremeOf(const T *x, int64_t size, int64_t step) {
+  T best = x[0];
+  int64_t place = 0;
+  inPieces(size, [&](int64_t k, int64_t past) {
+    for (; k < past; ++k) {
+      const T value = x[k * step];
+      const bool isBetter = (best == best) & ((value != value) | Extremes<largest, T>::beats(value, best));
+      best = chosen(isBetter, value, best);
+      place = chosen(isBetter, k, place);
+    }
+  });
+  return place;
+}
+
+/// Lines [first, past). As many as there are lanes go side by side, some of them again at the end; long ones by
+/// themselves, and those that have too few neighbours.
+template <bool largest, typename T>
+void extremesOf(int64_t *target, const T *source, PlacesFn take, const Lines &lines, int64_t first, int64_t past) {
+  constexpr int64_t kLong = 512;
+  const int64_t size = lines.split.size, inner = lines.split.inner;
+  const bool isDense = inner == 1, isLong = isDense && size >= kLong;
+  for (int64_t line = first; line < past;) {
+    // Lines whose elements have one pitch.
+    const int64_t begin = isDense ? 0 : line / inner * inner, end = isDense ? lines.split.outer : begin + inner;
+    if (isLong || end - begin < kPlaceLanes) {
+      const T *x = source + lines.start(line, size);
+      target[line] = isLong ? Extremes<largest, T>(take, x, 1, kPlaceLanes, size / kPlaceLanes).ofLine(x, size)
+                            : extremeOf<largest>(x, size, inner);
+      ++line;
+      continue;
+    }
+    const int64_t from = std::min(line, end - kPlaceLanes);
+    const Extremes<largest, T> extremes(take, source + lines.start(from, size), isDense ? size : 1, inner, size);
+    const int64_t count = std::min(from + kPlaceLanes, past) - line;
+    std::copy_n(extremes.places + (line - from), count, target + line);
+    line += count;
+  }
+}
+
 template <bool largest>
 void lowerArg(Lowering &lowering, const GraphOp &op) {
   Lines lines(lowering.type(op.operands[0]), op.integer("dim"), /*workPerElement=*/1);
   WideInput x(lowering, op.operands[0]);
   Place out = lowering.result(op.results[0]);
+  PlacesFn take = placesKernel(largest, x.element);
   lowering.emit(op, dispatchWide(lowering, x.element, [&]<typename T>() -> std::unique_ptr<Kernel> {
                   return makeKernel(
                       [=](SlotTable slots, int64_t lo, int64_t hi) {
-                        const T *source = static_cast<const T *>(x.read(slots));
-                        int64_t *target = out.in<int64_t>(slots);
-                        lines.each(lo, hi, [&](int64_t number) {
-                          const T *line = source + lines.start(number, lines.split.size);
-                          T best = line[0];
-                          int64_t where = 0;
-                          inPieces(lines.split.size, [&](int64_t k, int64_t past) {
-                            for (; k < past && best == best; ++k) {
-                              T value = line[k * lines.split.inner];
-                              if (value != value || (largest ? value > best : value < best)) {
-                                best = value;
-                                where = k;
-                              }
-                            }
-                          });
-                          target[number] = where;
-                        });
+                        extremesOf<largest>(out.in<int64_t>(slots), static_cast<const T *>(x.read(slots)), take, lines,
+                                            lines.partition.begin(lo), lines.partition.begin(hi));
                       },
                       lines.partition.rows);
                 }));

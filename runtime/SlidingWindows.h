@@ -41,7 +41,7 @@ void combineAlong(const Ranges &ranges, int d, WindowMemory<Cell> &memory, int64
   int64_t most = 0;
   for (int64_t o = 0; o < out; ++o) {
     ranges.cells(d, o, memory.at[o], memory.count[o]);
-    most = std::max(most, memory.count[o]);
+    most = std::max(most, memory.count[o]); // time: cells of a window
   }
   Cell *cells = memory.cells, *result = memory.spare;
   std::fill_n(result, outer * out * inner, none);
@@ -61,7 +61,7 @@ void combineAlong(const Ranges &ranges, int d, WindowMemory<Cell> &memory, int64
     // Each cell now stands for `length` of them, from itself on.
     int64_t step = length * ranges.dilation[d];
     for (int64_t o = 0; o < out; ++o) {
-      if ((memory.count[o] & length) == 0) {
+      if ((memory.count[o] & length) == 0) { // time: cells of a window
         continue;
       }
       for (int64_t plane = 0; plane < outer; ++plane) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Helpers, the boards where runs leave them tasks, and who waits for whom.
 #include "runtime/Team.h"
+#include "runtime/Denormals.h"
 #include "runtime/Library.h"
 #include "runtime/Stop.h"
 #include <algorithm>
@@ -241,8 +242,10 @@ void runTasks(size_t tasks, unsigned threads, llvm::function_ref<void(size_t)> b
   }
   TeamLease lease;
   const StopFlag *stop = stopOfThread();
+  const bool flushes = flushesDenormals();
   teamOfThread().run(tasks, threads, [&](size_t task) {
     const StopScope scope(stop);
+    const DenormalScope denormals(flushes);
     body(task);
   });
 }

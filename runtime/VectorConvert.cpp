@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The conversions behind runtime/VectorKernels.h. Compiled as VectorKernels.cpp is.
+#include "runtime/VectorChoice.h"
 #include <stdint.h>
 
 namespace sojourn::runtime::SOJOURN_ISA {
@@ -22,13 +23,13 @@ float widenHalf(uint16_t half) {
   const uint32_t exponent = value.bits & 0x0f800000u;
   value.bits += uint32_t(127 - 15) << 23;
   const bool special = exponent == 0x0f800000u, subnormal = exponent == 0;
-  value.bits += special ? uint32_t(128 - 16) << 23 : 0u;
+  value.bits += chosen(special, uint32_t(128 - 16) << 23, 0u);
   Float small;
   small.bits = value.bits + (uint32_t(1) << 23);
   Float magic;
   magic.bits = uint32_t(113) << 23;
   small.real -= magic.real;
-  value.bits = subnormal ? small.bits : value.bits;
+  value.bits = chosen(subnormal, small.bits, value.bits);
   value.bits |= uint32_t(half & 0x8000) << 16;
   return value.real;
 }
@@ -38,7 +39,7 @@ uint16_t narrowHalf(float real) {
   value.real = real;
   const uint32_t sign = value.bits & 0x80000000u;
   value.bits ^= sign;
-  const uint32_t overflow = value.bits > 0x7f800000u ? 0x7e00u : 0x7c00u;
+  const uint32_t overflow = chosen(value.bits > 0x7f800000u, 0x7e00u, 0x7c00u);
   Float magic;
   magic.bits = uint32_t((127 - 15) + (23 - 10) + 1) << 23;
   Float small;
@@ -46,9 +47,8 @@ uint16_t narrowHalf(float real) {
   const uint32_t subnormal = small.bits - magic.bits;
   const uint32_t odd = (value.bits >> 13) & 1;
   const uint32_t normal = (value.bits + (uint32_t(15 - 127) << 23) + 0xfffu + odd) >> 13;
-  const uint32_t result = value.bits >= (uint32_t(127 + 16) << 23) ? overflow
-                          : value.bits < (uint32_t(113) << 23)     ? subnormal
-                                                                   : normal;
+  const uint32_t finite = chosen(value.bits < (uint32_t(113) << 23), subnormal, normal);
+  const uint32_t result = chosen(value.bits >= (uint32_t(127 + 16) << 23), overflow, finite);
   return uint16_t(result | (sign >> 16));
 }
 
@@ -62,7 +62,7 @@ uint16_t narrowBrain(float real) {
   Float value;
   value.real = real;
   const uint32_t rounded = (value.bits + 0x7fffu + ((value.bits >> 16) & 1)) >> 16;
-  return uint16_t(real != real ? 0x7fc0u : rounded);
+  return uint16_t(chosen(real != real, 0x7fc0u, rounded));
 }
 
 /// f64 to f32 rounded to odd: a following rounding to fewer bits is then correct.
@@ -70,11 +70,11 @@ float toOdd(double real) {
   Float near;
   near.real = float(real);
   const double back = double(near.real);
-  const bool inexact = back != real && real == real;
+  const bool inexact = (back != real) & (real == real);
   // Step toward zero where rounding went away from it, then set the last bit.
   const bool away = __builtin_fabs(back) > __builtin_fabs(real);
-  const uint32_t truncated = near.bits - (away ? 1u : 0u);
-  near.bits = inexact ? truncated | 1u : near.bits;
+  const uint32_t truncated = near.bits - uint32_t(away);
+  near.bits = chosen(inexact, truncated | 1u, near.bits);
   return near.real;
 }
 
@@ -125,8 +125,18 @@ template <typename F, typename T>
 struct Saturate {
   static T run(F value) {
     const bool high = double(value) >= Limits<T>::high, low = double(value) <= Limits<T>::low;
-    const F inside = high || low || value != value ? F(0) : value;
-    return high ? T(Limits<T>::max) : low ? T(Limits<T>::min) : T(inside);
+    const F inside = chosen(high | low | (value != value), F(0), value);
+    return chosen(high, T(Limits<T>::max), chosen(low, T(Limits<T>::min), T(inside)));
+  }
+};
+template <typename F>
+struct Saturate<F, int64_t> {
+  static int64_t run(F value) {
+    const double real = double(value);
+    const bool high = real >= Limits<int64_t>::high, low = real <= Limits<int64_t>::low;
+    const bool isInside = (real < Limits<int64_t>::high) & (real > Limits<int64_t>::low);
+    const uint64_t outside = (uint64_t(INT64_MAX) + uint64_t(low)) & (0 - uint64_t(high | low));
+    return wholeOf(chosen(isInside, real, 0.0)) | int64_t(outside);
   }
 };
 #define SATURATE(F)                                                                                                    \

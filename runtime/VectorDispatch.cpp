@@ -15,6 +15,7 @@ namespace sojourn::runtime {
   MaximaFn maximaOf(int kind);                                                                                         \
   TakeFn takeOf(int kind);                                                                                             \
   RowsFn reduceRowsOf(int op, int kind);                                                                               \
+  PlacesFn placesOf(bool largest, int kind);                                                                           \
   RowsFn spreadRowsOf(unsigned width);                                                                                 \
   VectorFn mathOf(int op);                                                                                             \
   SumLineFn sumLineOf(int64_t stride);                                                                                 \
@@ -40,6 +41,7 @@ struct Isa {
   MaximaFn (*maximaOf)(int);
   TakeFn (*takeOf)(int);
   RowsFn (*reduceRowsOf)(int, int);
+  PlacesFn (*placesOf)(bool, int);
   RowsFn (*spreadRowsOf)(unsigned);
   VectorFn (*mathOf)(int);
   SumLineFn (*sumLineOf)(int64_t);
@@ -53,19 +55,19 @@ Isa choose() {
 #if defined(__x86_64__)
   if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512bw") &&
       __builtin_cpu_supports("avx512vl")) {
-    return {avx512::arithmetic, avx512::selectOf,      avx512::copyOf,       avx512::conversionOf, avx512::maximaOf,
-            avx512::takeOf,     avx512::reduceRowsOf,  avx512::spreadRowsOf, avx512::mathOf,       avx512::sumLineOf,
-            avx512::maxLineOf,  avx512::maxGradientOf, avx512::packOf,       avx512::productOf};
+    return {avx512::arithmetic, avx512::selectOf,     avx512::copyOf,        avx512::conversionOf, avx512::maximaOf,
+            avx512::takeOf,     avx512::reduceRowsOf, avx512::placesOf,      avx512::spreadRowsOf, avx512::mathOf,
+            avx512::sumLineOf,  avx512::maxLineOf,    avx512::maxGradientOf, avx512::packOf,       avx512::productOf};
   }
   if (__builtin_cpu_supports("avx2")) {
-    return {avx2::arithmetic, avx2::selectOf,      avx2::copyOf,       avx2::conversionOf, avx2::maximaOf,
-            avx2::takeOf,     avx2::reduceRowsOf,  avx2::spreadRowsOf, avx2::mathOf,       avx2::sumLineOf,
-            avx2::maxLineOf,  avx2::maxGradientOf, avx2::packOf,       avx2::productOf};
+    return {avx2::arithmetic, avx2::selectOf,     avx2::copyOf,        avx2::conversionOf, avx2::maximaOf,
+            avx2::takeOf,     avx2::reduceRowsOf, avx2::placesOf,      avx2::spreadRowsOf, avx2::mathOf,
+            avx2::sumLineOf,  avx2::maxLineOf,    avx2::maxGradientOf, avx2::packOf,       avx2::productOf};
   }
 #endif
-  return {plain::arithmetic, plain::selectOf,      plain::copyOf,       plain::conversionOf, plain::maximaOf,
-          plain::takeOf,     plain::reduceRowsOf,  plain::spreadRowsOf, plain::mathOf,       plain::sumLineOf,
-          plain::maxLineOf,  plain::maxGradientOf, plain::packOf,       plain::productOf};
+  return {plain::arithmetic, plain::selectOf,     plain::copyOf,        plain::conversionOf, plain::maximaOf,
+          plain::takeOf,     plain::reduceRowsOf, plain::placesOf,      plain::spreadRowsOf, plain::mathOf,
+          plain::sumLineOf,  plain::maxLineOf,    plain::maxGradientOf, plain::packOf,       plain::productOf};
 }
 
 const Isa &isa() {
@@ -151,6 +153,7 @@ static int kindOf(Element element) {
 
 TakeFn takeKernel(Element element) { return isa().takeOf(kindOf(element)); }
 RowsFn reduceRowsKernel(RowOp op, Element element) { return isa().reduceRowsOf(static_cast<int>(op), kindOf(element)); }
+PlacesFn placesKernel(bool largest, Element element) { return isa().placesOf(largest, kindOf(element)); }
 RowsFn spreadRowsKernel(Element element) { return isa().spreadRowsOf(static_cast<unsigned>(byteWidth(element))); }
 MaximaFn maximaKernel(Element element) { return isa().maximaOf(kindOf(element)); }
 

@@ -2,6 +2,8 @@
 // The arithmetic behind runtime/VectorKernels.h. Compiled once per instruction set with SOJOURN_ISA as
 // namespace; nothing of std is instantiated here, so no code of one set leaks into another. Elementwise.def includes
 // nothing either.
+#include "runtime/VectorChoice.h"
+#include "runtime/VectorDivision.h"
 #include <stdint.h>
 
 namespace sojourn::runtime::SOJOURN_ISA {
@@ -42,83 +44,17 @@ struct Mul {
     return T(Bits<T>(a) * Bits<T>(b));
   }
 };
-struct Div {
-  static float run(float a, float b) { return a / b; }
-  static double run(double a, double b) { return a / b; }
-  static int64_t run(int64_t a, int64_t b) { return b == 0 ? 0 : b == -1 ? int64_t(0 - uint64_t(a)) : a / b; }
-};
-/// As fmod, in bounded time: libm divides bit by bit, through up to 2,098 of them.
-struct Rem {
-  static constexpr uint64_t kSign = uint64_t(1) << 63, kHidden = uint64_t(1) << 52, kInfinite = uint64_t(2047) << 52;
-
-  /// x y mod m, for numbers below m < 2^53. The quotient is within 4 of the true one.
-  static uint64_t product(uint64_t x, uint64_t y, uint64_t m, double inverse) {
-    int64_t rest = int64_t(x * y - uint64_t(double(x) * double(y) * inverse) * m);
-    while (rest < 0) {
-      rest += int64_t(m);
-    }
-    while (rest >= int64_t(m)) {
-      rest -= int64_t(m);
-    }
-    return uint64_t(rest);
-  }
-  /// 2^exponent mod m, by squares.
-  static uint64_t power(uint64_t exponent, uint64_t m, double inverse) {
-    uint64_t result = 1 % m;
-    for (int bit = 63 - __builtin_clzll(exponent); bit >= 0; --bit) {
-      result = product(result, result, m, inverse);
-      result <<= (exponent >> bit) & 1;
-      result -= result >= m ? m : 0;
-    }
-    return result;
-  }
-  static double run(double a, double b) {
-    const uint64_t sign = __builtin_bit_cast(uint64_t, a) & kSign;
-    uint64_t x = __builtin_bit_cast(uint64_t, a) & ~kSign, y = __builtin_bit_cast(uint64_t, b) & ~kSign;
-    if (x >= kInfinite || y > kInfinite || y == 0) {
-      return __builtin_nan("");
-    }
-    if (x < y) {
-      return a;
-    }
-    // Whole numbers of the last places of each, subnormal ones too.
-    uint64_t from = x >> 52, to = y >> 52;
-    x = from == 0 ? x : (x & (kHidden - 1)) | kHidden;
-    y = to == 0 ? y : (y & (kHidden - 1)) | kHidden;
-    from += from == 0;
-    to += to == 0;
-    constexpr uint64_t kSpare = 11; // bits above those of a number
-    uint64_t rest = x % y, shift = from - to;
-    if (shift > 8 * kSpare) {
-      const double inverse = 1 / double(y);
-      rest = product(rest, power(shift, y, inverse), y, inverse);
-      shift = 0;
-    }
-    for (uint64_t bits = 0; shift > 0 && rest != 0; shift -= bits) {
-      bits = shift < kSpare ? shift : kSpare;
-      rest = (rest << bits) % y;
-    }
-    if (rest == 0) {
-      return __builtin_bit_cast(double, sign);
-    }
-    const uint64_t up = uint64_t(__builtin_clzll(rest)) - kSpare;
-    const uint64_t bits = up < to ? ((to - up) << 52) | ((rest << up) & (kHidden - 1)) : rest << (to - 1);
-    return __builtin_bit_cast(double, bits | sign);
-  }
-  static float run(float a, float b) { return float(run(double(a), double(b))); } // exact
-  static int64_t run(int64_t a, int64_t b) { return b == 0 || b == -1 ? 0 : a % b; }
-};
-// A NaN on either side comes out: the first comparison catches a, the second leaves b.
+// A NaN on either side comes out: the first comparison catches that of a, the second leaves that of b.
 struct Max {
   template <typename T>
   static T run(T a, T b) {
-    return a != a ? a : a > b ? a : b;
+    return chosen((a != a) | (a > b), a, b);
   }
 };
 struct Min {
   template <typename T>
   static T run(T a, T b) {
-    return a != a ? a : a < b ? a : b;
+    return chosen((a != a) | (a < b), a, b);
   }
 };
 struct And {
@@ -140,10 +76,12 @@ struct Xor {
   }
 };
 struct Shl {
-  static int64_t run(int64_t a, int64_t b) { return b < 0 || b > 63 ? 0 : int64_t(uint64_t(a) << b); }
+  static int64_t run(int64_t a, int64_t b) {
+    return chosen(uint64_t(b) > 63, int64_t(0), int64_t(uint64_t(a) << (b & 63)));
+  }
 };
 struct Shr {
-  static int64_t run(int64_t a, int64_t b) { return a >> (b < 0 || b > 63 ? 63 : b); }
+  static int64_t run(int64_t a, int64_t b) { return a >> (uint64_t(b) > 63 ? 63 : b); }
 };
 struct Pow {
   static int64_t run(int64_t a, int64_t b) {
@@ -208,7 +146,7 @@ struct Abs {
 struct Sign {
   template <typename T>
   static T run(T a) {
-    return T(T(a > T(0)) - T(a < T(0)));
+    return chosen(a > T(0), T(1), chosen(a < T(0), T(-1), T(0)));
   }
 };
 struct Floor {
@@ -259,6 +197,11 @@ void binary(void *out, const void *a, const void *b, const void *, int64_t n) {
 struct Wide {
   uint64_t words[2];
 };
+using runtime::chosen;
+Wide chosen(bool isFirst, Wide first, Wide second) {
+  return {{runtime::chosen(isFirst, first.words[0], second.words[0]),
+           runtime::chosen(isFirst, first.words[1], second.words[1])}};
+}
 
 template <typename T, unsigned splats>
 void select(void *out, const void *p, const void *a, const void *b, int64_t n) {
@@ -274,7 +217,7 @@ void select(void *out, const void *p, const void *a, const void *b, int64_t n) {
 #pragma GCC ivdep
   for (int64_t i = 0; i < n; ++i) {
     const T left = (splats & 2) != 0 ? x0 : x[i], right = (splats & 4) != 0 ? y0 : y[i];
-    target[i] = ((splats & 1) != 0 ? mask0 : mask[i]) != 0 ? left : right;
+    target[i] = chosen(((splats & 1) != 0 ? mask0 : mask[i]) != 0, left, right);
   }
 }
 
@@ -293,7 +236,7 @@ void copy(void *out, const void *a, const void *, const void *, int64_t n) {
   }
 }
 
-/// An integer as wide as the elements that it is chosen with.
+/// An integer as wide as the elements that it is chosen with, if it is small.
 template <typename T>
 struct Number {
   using type = int64_t;
@@ -331,10 +274,11 @@ void takeWindows(void *out, int64_t *bases, const void *source, int64_t base, in
   const int64_t most = (n + kVector - 1) / kVector * kVector * stride;
   for (int64_t tap = 0; tap < taps; ++tap) {
     T *taken = static_cast<T *>(out) + tap * kPitch;
-    const T *x = static_cast<const T *>(source) + offsets[tap];
-    if (stride == 1 && offsets[tap] + most <= room) {
+    const int64_t offset = offsets[tap]; // time: of the window's elements
+    const T *x = static_cast<const T *>(source) + offset;
+    if (stride == 1 && offset + most <= room) {
       takeLine<T, 1>(taken, x, n);
-    } else if (stride == 2 && offsets[tap] + most <= room) {
+    } else if (stride == 2 && offset + most <= room) {
       takeLine<T, 2>(taken, x, n);
     } else {
       for (int64_t i = 0; i < n; ++i) {
@@ -347,35 +291,47 @@ void takeWindows(void *out, int64_t *bases, const void *source, int64_t base, in
   }
 }
 
-/// See runtime/VectorKernels.h. Whole vectors are computed, whatever n is.
-template <typename T>
-void maxima(void *out, int64_t *positions, const void *taken, const int64_t *bases, const int64_t *offsets,
-            int64_t taps, int64_t n) {
-  using Tap = typename Number<T>::type;
+/// The offset of the best element is chosen together with it: a table of offsets would be read where values say. `Tap`
+/// is as wide as the elements, which vectors ask for.
+template <typename T, typename Tap>
+void maximaAt(T *out, int64_t *positions, const T *x, const int64_t *bases, const int64_t *offsets, int64_t taps,
+              int64_t n) {
   T best[kWindows];
-  Tap chosen[kWindows];
-  const T *x = static_cast<const T *>(taken);
+  Tap tapOf[kWindows];
   const int64_t whole = (n + kVector - 1) / kVector * kVector;
+  const Tap first = Tap(offsets[0]);
   for (int64_t i = 0; i < whole; ++i) {
     best[i] = x[i];
-    chosen[i] = 0;
+    tapOf[i] = first;
   }
   for (int64_t tap = 1; tap < taps; ++tap) {
+    const Tap offset = Tap(offsets[tap]);
     x += kPitch;
     for (int64_t i = 0; i < whole; ++i) {
       const T value = x[i], was = best[i];
       const bool isBetter = (value > was) | (value != value);
-      best[i] = isBetter ? value : was;
-      chosen[i] = isBetter ? Tap(tap) : chosen[i];
+      best[i] = chosen(isBetter, value, was);
+      tapOf[i] = chosen(isBetter, offset, tapOf[i]);
     }
   }
-  T *__restrict target = static_cast<T *>(out);
+  T *__restrict target = out;
   int64_t *__restrict places = positions;
 #pragma GCC ivdep
   for (int64_t i = 0; i < n; ++i) {
     target[i] = best[i];
-    places[i] = bases[i] + offsets[chosen[i]];
+    places[i] = bases[i] + tapOf[i];
   }
+}
+
+/// See runtime/VectorKernels.h. Whole vectors are computed, whatever n is.
+template <typename T>
+void maxima(void *out, int64_t *positions, const void *taken, const int64_t *bases, const int64_t *offsets,
+            int64_t taps, int64_t n) {
+  // Offsets ascend.
+  const bool isNear = offsets[taps - 1] <= INT32_MAX;
+  (isNear ? maximaAt<T, typename Number<T>::type> : maximaAt<T, int64_t>)(static_cast<T *>(out), positions,
+                                                                          static_cast<const T *>(taken), bases, offsets,
+                                                                          taps, n);
 }
 
 template <typename Op, typename T, typename R = T>

@@ -61,6 +61,15 @@ using MaximaFn = void (*)(void *out, int64_t *positions, const void *taken, cons
 /// f32, f64 and i64; null for others.
 MaximaFn maximaKernel(Element element);
 
+/// Lanes whose extremes are looked for side by side: lane l has the elements x[k * pitch + l * lanePitch].
+inline constexpr int64_t kPlaceLanes = 16;
+/// Takes elements k of [from, past), at most 2^20, into what was found before: best[l] and its places[l]. The first NaN
+/// stays, else the first of equals. Every element costs the same, whatever was found.
+using PlacesFn = void (*)(void *best, int64_t *places, const void *x, int64_t lanePitch, int64_t pitch, int64_t from,
+                          int64_t past);
+/// f32, f64 and i64; null for others.
+PlacesFn placesKernel(bool largest, Element element);
+
 /// How the elements of a row become one number; `squares` is the sum of theirs.
 enum class RowOp : uint8_t { sum, squares, largest, smallest };
 /// out[row] from row `row` of x, [rows, n], n > 0: a sum in an order that n alone decides, blocks of it in f64.

@@ -2,6 +2,7 @@
 // Lines of sum and maximum pooling, and of the latter's gradient, for f32 with strides of one and two. Compiled as
 // VectorKernels.cpp is.
 #include "runtime/PoolShape.h"
+#include "runtime/VectorChoice.h"
 #include "runtime/VectorShuffle.h"
 #include "runtime/VectorWidth.h"
 #include <stdint.h>
@@ -69,7 +70,8 @@ int64_t sumVectors(float *out, const float *x, int64_t pitch, int64_t rows, int6
 
 template <int stride>
 void sumLine(float *out, const float *x, int64_t pitch, int64_t rows, int64_t columns, int64_t n, int64_t room) {
-  for (int64_t i = sumVectors<kLanesMost, stride>(out, x, pitch, rows, columns, 0, n, room); i < n; ++i) {
+  int64_t i = sumVectors<kLanesMost, stride>(out, x, pitch, rows, columns, 0, n, room); // time: whole vectors of n
+  for (; i < n; ++i) {
     float sum = 0;
     for (int64_t row = 0; row < rows; ++row) {
       for (int64_t column = 0; column < columns; ++column) {
@@ -113,20 +115,21 @@ int64_t maxVectors(float *out, int32_t *codes, const float *x, int64_t pitch, in
 template <int stride>
 void maxLine(float *out, int32_t *codes, const float *x, int64_t pitch, int64_t rows, int64_t columns, int64_t code,
              int64_t n, int64_t room) {
+  // time: whole vectors of n
   int64_t i = maxVectors<kLanesMost, stride>(out, codes, x, pitch, rows, columns, code, 0, n, room);
   for (; i < n; ++i) {
     float best = x[i * stride];
-    int64_t chosen = code, number = code;
+    int64_t taken = code, number = code;
     for (int64_t row = 0; row < rows; ++row) {
       for (int64_t column = 0; column < columns; ++column, ++number) {
         const float value = x[row * pitch + i * stride + column];
         const bool isBetter = (value > best) | (value != value);
-        best = isBetter ? value : best;
-        chosen = isBetter ? number : chosen;
+        best = chosen(isBetter, value, best);
+        taken = chosen(isBetter, number, taken);
       }
     }
     out[i] = best;
-    codes[i] = int32_t(chosen);
+    codes[i] = int32_t(taken);
   }
 }
 
@@ -190,9 +193,9 @@ float gatheredOne(const PoolShape &shape, const Cover &cover, int64_t element) {
   for (int64_t line = 0; line < cover.lines; ++line) {
     for (int64_t column = shape.columns - 1; column >= 0; --column) {
       const int64_t start = element + shape.columnsPad - column, at = line * shape.windows + start / stride;
-      if (start >= 0 && start % stride == 0 && start / stride < shape.windows &&
-          cover.codes[at] == cover.code - line * stride * shape.columns + column) {
-        sum += cover.gradient[at];
+      if (start >= 0 && start % stride == 0 && start / stride < shape.windows) {
+        const bool isThere = cover.codes[at] == cover.code - line * stride * shape.columns + column;
+        sum = chosen(isThere, sum + cover.gradient[at], sum);
       }
     }
   }
@@ -252,7 +255,7 @@ void gatherRows(float *target, const float *gradient, const int32_t *codes, cons
     float *x = target + number * shape.width;
     int64_t done = before;
     if (lines > line) {
-      done = gatherVectors<kLanesMost, stride>(x, shape, cover, before, pastInside);
+      done = gatherVectors<kLanesMost, stride>(x, shape, cover, before, pastInside); // time: whole vectors of a line
     }
     const bool hasVectors = done > before;
     for (int64_t i = 0; hasVectors && i < before * stride; ++i) {

@@ -170,12 +170,14 @@ constexpr int64_t kGathered = 4;
 void gather(float *lines, const float *a, int64_t rowPitch, int64_t innerPitch, const int64_t *starts, int64_t tiles,
             int64_t inner) {
   // Whole vectors where what lies behind a tile's row belongs to the matrix, and is written over by the next step.
-  const int64_t fast = rowPitch == 1 && innerPitch >= starts[tiles] + kRows ? inner - 1 : 0;
+  const int64_t past = starts[tiles]; // time: rows of tiles, as all starts are
+  const int64_t fast = rowPitch == 1 && innerPitch >= past + kRows ? inner - 1 : 0;
   for (int64_t k = 0; k < inner; ++k, a += innerPitch) {
     for (int64_t number = 0; number < tiles; ++number) {
-      const int64_t rows = starts[number + 1] - starts[number];
+      const int64_t start = starts[number];            // time: a row
+      const int64_t rows = starts[number + 1] - start; // time: a count of rows
       float *to = lines + number * kDepth * kRows + k * rows;
-      const float *from = a + starts[number] * rowPitch;
+      const float *from = a + start * rowPitch;
       if (k < fast || (rowPitch == 1 && rows == kRows)) {
         __builtin_memcpy(to, from, kRows * sizeof(float));
         continue;

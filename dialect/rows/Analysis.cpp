@@ -137,6 +137,10 @@ void Analysis::visit(Operation &op) {
     if (fact.range == Range()) { // else the rule knew better
       fact.range = rangeOf(&op, result.getResultNumber(), operands);
     }
+    fact.range = flushedRange(fact.range, result.getType());
+    if (fact.present) {
+      fact.present = flushedRange(*fact.present, result.getType());
+    }
     if (isFull_ && fact.hasCuts()) {
       fact = mixed(&op, "the step has more sums over rows than the analysis can distinguish; split the step");
     }
@@ -161,6 +165,9 @@ void Analysis::visit(Operation &op) {
     if (fact.isPerRow()) {
       if (!fact.present) { // else the rule knew
         fact.present = presentRangeOf(&op, result.getResultNumber(), operands);
+        if (fact.present) {
+          fact.present = flushedRange(*fact.present, result.getType());
+        }
       }
       if (fact.present) { // the rule may know more of all slots
         fact.present = fact.present->meet(fact.range);

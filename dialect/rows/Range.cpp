@@ -97,6 +97,17 @@ static Range rounded(Range exact, Type element, double ulps = 1) {
   return result;
 }
 
+Range rows::flushedRange(Range range, Type type) {
+  auto element = dyn_cast<FloatType>(getElementTypeOrSelf(type));
+  if (!element || element.isF16()) { // computed in f32, where its denormal numbers are normal
+    return range;
+  }
+  const double tiny = llvm::APFloat::getSmallestNormalized(element.getFloatSemantics()).convertToDouble();
+  range.low = range.low > 0 && range.low < tiny ? 0 : range.low;
+  range.high = range.high < 0 && range.high > -tiny ? 0 : range.high;
+  return range;
+}
+
 Range rows::convertedRange(const Range &range, Type element) {
   if (isa<ComplexType>(element)) {
     return {};

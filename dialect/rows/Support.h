@@ -17,6 +17,8 @@ Range rangeOf(mlir::Operation *op, unsigned result, Operands operands);
 /// The same of a per-row result's slots that hold a row, from those of the operands; nothing where no operand is known
 /// closer there. A result of a slot depends on that slot's operands and on public ones alone (Rules.h).
 std::optional<Range> presentRangeOf(mlir::Operation *op, unsigned result, Operands operands);
+/// The range as ops see it that flush denormal operands: numbers between 0 and the smallest normal one count as 0.
+Range flushedRange(Range range, mlir::Type type);
 /// The range after `convert` to another element type.
 Range convertedRange(const Range &range, mlir::Type element);
 /// What one row adds to a new cut, from the ranges of its operands.

@@ -375,3 +375,25 @@ func.func @step(%t: !sojourn.table<8, "a": f64, "big": f64>) {
   %wild = sojourn.log1p %y : tensor<8xf64>
   return
 }
+
+// -----
+
+// Operands between 0 and the smallest normal number count as 0: runs on private rows flush them. So nothing is known of
+// the logarithm of such a number, nor of a quotient by one.
+func.func @step(%t: !sojourn.table<8, "a": f64>) {
+  %least = sojourn.constant 1.0e-310 : f64
+  %normal = sojourn.constant 1.0e-300 : f64
+  %i = sojourn.iota dim = 0 : tensor<8xi64>
+  %x = sojourn.read_rows %t, %i, columns = ["a"] : !sojourn.table<8, "a": f64>, tensor<8xi64> -> tensor<8xf64>
+  // expected-remark@below {{per row: draw 0, 8 slots, stride 1, in [0, 3]}}
+  %denormal = sojourn.max %x, %least : tensor<8xf64>, tensor<f64>
+  // expected-remark-re@below {{per row: draw 0, 8 slots, stride 1{{$}}}}
+  %log = sojourn.log %denormal : tensor<8xf64>
+  // expected-remark-re@below {{per row: draw 0, 8 slots, stride 1{{$}}}}
+  %ratio = sojourn.div %normal, %denormal : tensor<f64>, tensor<8xf64>
+  // expected-remark@below {{per row: draw 0, 8 slots, stride 1, in [1e-300, 3]}}
+  %positive = sojourn.max %x, %normal : tensor<8xf64>, tensor<f64>
+  // expected-remark@below {{per row: draw 0, 8 slots, stride 1, in [-690.776, 1.09861]}}
+  %bounded = sojourn.log %positive : tensor<8xf64>
+  return
+}
