@@ -265,6 +265,32 @@ llvm::Error Accounts::checkLeft(const std::string &client, const std::string &da
                       : requestError(wire::ErrorCode_Budget, text + runText(run, mine.grant.delta));
 }
 
+llvm::Error Accounts::addOverruns(const std::string &client, const std::string &dataset, uint64_t bits) {
+  return statusOf(books->addOverruns(client, dataset, bits));
+}
+
+llvm::Error Accounts::checkOverruns(const std::string &client, const std::string &dataset, uint64_t most) {
+  if (most == 0) {
+    return llvm::Error::success();
+  }
+  auto bits = books->overruns(client, dataset);
+  if (!bits) {
+    return plain(bits.problem());
+  }
+  return *bits < most
+             ? llvm::Error::success()
+             : requestError(wire::ErrorCode_Refused,
+                            "private dataset '" + dataset + "' is closed to client '" + client +
+                                "': steps that took longer than their time may have told it " + std::to_string(*bits) +
+                                " bits about rows, and the limit is " + std::to_string(most) +
+                                "; the data owner opens it again with: sojourn-owner forgive-overruns " + dataset +
+                                " --client " + client);
+}
+
+llvm::Error Accounts::forgiveOverruns(const std::string &client, const std::string &dataset) {
+  return statusOf(books->forgiveOverruns(client, dataset));
+}
+
 llvm::Error Accounts::refused(const ledger::Problem &problem, const std::string &client, const ledger::Item &first,
                               const RunAccount *account) const {
   using ledger::Code;

@@ -88,6 +88,13 @@ public:
   /// it, or null; steps that it has paid for count as a rest.
   llvm::Error checkLeft(const std::string &client, const std::string &dataset, const RunAccount *run);
 
+  /// Steps took longer than their time, which may have told the client so many bits; counted durably when it returns.
+  llvm::Error addOverruns(const std::string &client, const std::string &dataset, uint64_t bits);
+  /// Fails where the count is not below `most`; 0: no limit. Looks at memory alone, unless another process wrote.
+  llvm::Error checkOverruns(const std::string &client, const std::string &dataset, uint64_t most);
+  /// The data owner opens the dataset to the client again.
+  llvm::Error forgiveOverruns(const std::string &client, const std::string &dataset);
+
   /// Pays for one step of a run; opens the run if it is new.
   llvm::Error payStep(const std::string &client, std::shared_ptr<RunAccount> &account, uint64_t planSteps,
                       const runtime::ProgramHash &program, const std::vector<ledger::Item> &items);

@@ -46,6 +46,10 @@ std::string detailOf(const ledger::Body &body) {
         } else if constexpr (std::is_same_v<Kind, ledger::ClientRemoved> ||
                              std::is_same_v<Kind, ledger::DatasetRemoved>) {
           return "charges remain";
+        } else if constexpr (std::is_same_v<Kind, ledger::Overruns>) {
+          return std::to_string(entry.bits) + (entry.bits == 1 ? " bit" : " bits");
+        } else if constexpr (std::is_same_v<Kind, ledger::OverrunsForgiven>) {
+          return "counted from zero again";
         } else if constexpr (std::is_same_v<Kind, ledger::DatasetRenamed>) {
           return "now '" + entry.name + "'";
         } else if constexpr (std::is_same_v<Kind, ledger::DatasetLinked>) {
@@ -123,9 +127,13 @@ llvm::Error printBudgets(Owner &owner, const std::string &dataset, llvm::raw_ost
   if (!removedClients) {
     return plain(removedClients.problem());
   }
+  auto counted = owner.accounts().ledger().overrunsLines();
+  if (!counted) {
+    return plain(counted.problem());
+  }
   auto shown = [](const std::string &name, bool isRemoved) { return name + (isRemoved ? " (removed)" : ""); };
   std::vector<std::vector<std::string>> caps{{"people", "datasets", "cap", "delta", "spent", "left"}},
-      grants{{"client", "dataset", "granted", "delta", "spent", "left"}};
+      grants{{"client", "dataset", "granted", "delta", "spent", "left"}}, overruns{{"client", "dataset", "bits"}};
   auto add = [](auto &rows, std::string first, std::string second, std::vector<std::string> rest) {
     rest.insert(rest.begin(), {std::move(first), std::move(second)});
     rows.push_back(std::move(rest));
@@ -153,6 +161,12 @@ llvm::Error printBudgets(Owner &owner, const std::string &dataset, llvm::raw_ost
           budgetCells(line.grant, line.spent));
     }
   }
+  for (const ledger::OverrunsLine &line : *counted) {
+    if (dataset.empty() || line.dataset == dataset) {
+      add(overruns, shown(line.client, removedClients->count(line.client)),
+          shown(line.dataset, isRemoved(line.dataset)), {std::to_string(line.bits)});
+    }
+  }
   if (caps.size() == 1) {
     out << "no private datasets yet; 'sojourn-owner import FILE --name NAME --policy private' adds one\n";
     return llvm::Error::success();
@@ -161,10 +175,15 @@ llvm::Error printBudgets(Owner &owner, const std::string &dataset, llvm::raw_ost
   printTable(caps, out);
   if (grants.size() == 1) {
     out << "\nno grants yet; 'sojourn-owner budget grant CLIENT DATASET --epsilon E --delta D' gives one\n";
-    return llvm::Error::success();
+  } else {
+    out << "\ngrants, in epsilon\n";
+    printTable(grants, out);
   }
-  out << "\ngrants, in epsilon\n";
-  printTable(grants, out);
+  if (overruns.size() > 1) {
+    out << "\noverruns, in bits that late steps may have told\n";
+    printTable(overruns, out);
+    out << "'sojourn-owner forgive-overruns DATASET --client CLIENT' counts from zero again\n";
+  }
   return llvm::Error::success();
 }
 

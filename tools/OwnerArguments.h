@@ -61,6 +61,7 @@ llvm::Error changePolicy(Owner &owner, const Arguments &arguments);
 llvm::Error removeTable(Owner &owner, const Arguments &arguments);
 llvm::Error changeKey(Owner &owner, const Arguments &arguments);
 llvm::Error removeClient(Owner &owner, const Arguments &arguments);
+llvm::Error forgiveOverruns(Owner &owner, const Arguments &arguments);
 
 } // namespace sojourn::owner
 

@@ -146,4 +146,13 @@ llvm::Error removeClient(Owner &owner, const Arguments &arguments) {
   return llvm::Error::success();
 }
 
+llvm::Error forgiveOverruns(Owner &owner, const Arguments &arguments) {
+  if (llvm::Error error = owner.accounts().forgiveOverruns(arguments.client, arguments.name)) {
+    return error;
+  }
+  standardOutput() << "overruns of client " << arguments.client << " on " << arguments.name
+                   << " are forgiven; they are counted from zero again\n";
+  return llvm::Error::success();
+}
+
 } // namespace sojourn::owner

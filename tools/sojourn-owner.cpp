@@ -380,9 +380,17 @@ private:
     command = add(budgets, "revoke", "withdraw a grant, and the access to the table; charges remain", revoke);
     addClientName(command, "a client with a grant");
     addName(command);
-    command = add(budgets, "show", "list caps and grants with their remainders",
+    command = add(budgets, "show", "list caps and grants with their remainders, and overruns",
                   [](Owner &owner, const Arguments &a) { return printBudgets(owner, a.name, standardOutput()); });
     command->add_option("dataset", arguments.name, "one table only");
+
+    command =
+        add(app, "forgive-overruns",
+            "open a table again to a client whose steps took longer than their time too often; their count starts "
+            "at zero; takes effect at once, in a running server too",
+            forgiveOverruns);
+    addName(command);
+    command->add_option("--client", arguments.client, "a client that was added")->required();
 
     CLI::App &ledgers = group(app, "ledger", "every charge, in order");
     command = add(ledgers, "show", "list the newest entries", [](Owner &owner, const Arguments &a) {

@@ -82,6 +82,8 @@ public:
   /// Fills in the populations. Refuses unknown names, and people named twice: their shifts at one
   /// noise site add up before they are squared, which the sum of two charges does not cover.
   Status complete(const std::string &client, Relation relation, std::vector<Item> &items) const;
+  /// Of a dataset, whichever of its names is given; a name that no dataset had stays as it is.
+  const std::string &nameNow(const std::string &dataset) const;
 
   /// The last entry; its batch, and the chain before that batch.
   uint64_t seq = 0, batch = 0, seqBeforeBatch = 0;
@@ -94,7 +96,8 @@ public:
   std::set<std::string> removedDatasets;             ///< of these, those without a table
   std::map<std::string, std::string> formerNames;    ///< of datasets that were renamed: their names now
   std::map<std::string, Population> populations;
-  std::map<std::pair<std::string, std::string>, Account> accounts; ///< by client and dataset
+  std::map<std::pair<std::string, std::string>, Account> accounts;  ///< by client and dataset
+  std::map<std::pair<std::string, std::string>, uint64_t> overruns; ///< likewise; in bits, and never zero
   std::unordered_map<uint64_t, Publish> publishes;
   std::map<std::pair<std::string, std::string>, uint64_t> keys; ///< by client and key
   std::unordered_map<uint64_t, RunState> runs;
@@ -121,9 +124,12 @@ private:
   Status enter(const Entry &entry, const ClientRemoved &body);
   Status enter(const Entry &entry, const DatasetRenamed &body);
   Status enter(const Entry &entry, const DatasetRemoved &body);
+  Status enter(const Entry &entry, const Overruns &body);
+  Status enter(const Entry &entry, const OverrunsForgiven &body);
 
   /// What became of a dataset that is charged or granted by this name no longer; nothing where it is there.
   Status checkPresent(const std::string &dataset) const;
+  void moveOverruns(const std::string &from, const std::string &to);
   Status checkItems(const std::string &client, Relation relation, const std::vector<Item> &items) const;
   /// Adds to, or takes from, both ledgers.
   void charge(const std::string &client, const std::vector<Item> &items, uint64_t count);

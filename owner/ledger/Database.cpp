@@ -11,15 +11,15 @@
 
 namespace sojourn::owner::ledger {
 
-/// In SQLite's user_version: the version of the tables below and of the newest entries in them. 1 to 4 have the same
-/// tables; an older file is opened as one of version 4, so that releases that cannot read its new entries refuse it by
-/// name. 4 knows entries that remove and rename.
-static constexpr int kSchemaVersion = 4;
+/// In SQLite's user_version: the version of the tables below and of the newest entries in them. 1 to 5 have the same
+/// tables; an older file is opened as one of version 5, so that releases that cannot read its new entries refuse it by
+/// name. 4 knows entries that remove and rename, 5 those of overruns.
+static constexpr int kSchemaVersion = 5;
 static constexpr const char *kSchema = R"sql(
   CREATE TABLE entries(seq INTEGER PRIMARY KEY, bytes BLOB NOT NULL, signature BLOB, hash BLOB NOT NULL);
   CREATE TABLE sealed(id INTEGER PRIMARY KEY, sealed_ms INTEGER NOT NULL, bytes BLOB NOT NULL);
   CREATE INDEX sealed_by_time ON sealed(sealed_ms);
-  PRAGMA user_version = 4;
+  PRAGMA user_version = 5;
 )sql";
 
 /// A prepared statement; parameters count from 1, columns from 0.
@@ -116,7 +116,7 @@ Result<std::unique_ptr<Database>> Database::open(const std::string &path, int bu
                                          "; use the newer release");
   }
   Status status = version == 0               ? database->execute(kSchema)
-                  : version < kSchemaVersion ? database->execute("PRAGMA user_version = 4")
+                  : version < kSchemaVersion ? database->execute("PRAGMA user_version = 5")
                                              : Status();
   if (!status) {
     status = database->commit();

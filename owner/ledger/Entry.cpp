@@ -9,9 +9,10 @@ static constexpr std::string_view kMagic = "SJLE";
 
 const char *kindName(const Body &body) {
   static constexpr const char *kNames[] = {
-      "client added", "dataset linked", "cap set",     "grant set",      "reserved",        "started",
-      "sealed",       "delivered",      "void",        "burnt",          "run opened",      "block started",
-      "block ended",  "run closed",     "key changed", "client removed", "dataset renamed", "dataset removed"};
+      "client added",   "dataset linked",  "cap set",         "grant set",  "reserved",
+      "started",        "sealed",          "delivered",       "void",       "burnt",
+      "run opened",     "block started",   "block ended",     "run closed", "key changed",
+      "client removed", "dataset renamed", "dataset removed", "overruns",   "overruns forgiven"};
   static_assert(std::size(kNames) == std::variant_size_v<Body>);
   return kNames[body.index()];
 }
@@ -20,7 +21,8 @@ bool isOwners(const Body &body) {
   return std::holds_alternative<ClientAdded>(body) || std::holds_alternative<DatasetLinked>(body) ||
          std::holds_alternative<CapSet>(body) || std::holds_alternative<GrantSet>(body) ||
          std::holds_alternative<KeyChanged>(body) || std::holds_alternative<ClientRemoved>(body) ||
-         std::holds_alternative<DatasetRenamed>(body) || std::holds_alternative<DatasetRemoved>(body);
+         std::holds_alternative<DatasetRenamed>(body) || std::holds_alternative<DatasetRemoved>(body) ||
+         std::holds_alternative<OverrunsForgiven>(body);
 }
 
 std::string encode(const Entry &entry) {

@@ -158,9 +158,21 @@ struct DatasetRemoved {
   static void fields(auto &archive, auto &body) { archive(body.dataset); }
 };
 
+/// Steps of a client on a dataset took longer than their time, which may have told it so many bits about rows.
+struct Overruns {
+  std::string client, dataset;
+  uint64_t bits = 0;
+  static void fields(auto &archive, auto &body) { archive(body.client, body.dataset, body.bits); }
+};
+/// Their count begins at zero again.
+struct OverrunsForgiven {
+  std::string client, dataset;
+  static void fields(auto &archive, auto &body) { archive(body.client, body.dataset); }
+};
+
 using Body = std::variant<ClientAdded, DatasetLinked, CapSet, GrantSet, Reserved, Started, Sealed, Delivered, Voided,
                           Burnt, RunOpened, BlockStarted, BlockEnded, RunClosed, KeyChanged, ClientRemoved,
-                          DatasetRenamed, DatasetRemoved>;
+                          DatasetRenamed, DatasetRemoved, Overruns, OverrunsForgiven>;
 
 /// "reserved", "block ended" and so on.
 const char *kindName(const Body &body);

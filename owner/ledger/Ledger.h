@@ -144,6 +144,11 @@ struct AccountLine {
   Grant grant;
   privacy::Charge spent;
 };
+/// What overruns may have told a client, where that is anything.
+struct OverrunsLine {
+  std::string client, dataset;
+  uint64_t bits = 0;
+};
 struct PopulationLine {
   std::string population;
   std::optional<Grant> cap;
@@ -197,6 +202,17 @@ public:
   /// A client's budget on a dataset. Needs a cap. Lowering one never takes back what was spent.
   Status setGrant(const std::string &client, const std::string &dataset, const Grant &grant);
 
+  // Steps that took longer than their time. Their counts follow the accounts: a dataset's new name takes them along,
+  // and a client or dataset that comes back continues them.
+
+  /// Adds to the count, which stops at its greatest number; durable when it returns. Also of clients and datasets that
+  /// were removed, and under a dataset's former names: all of it may happen during a step.
+  Status addOverruns(const std::string &client, const std::string &dataset, uint64_t bits);
+  /// Looks at memory alone, unless another process wrote. Zero where nothing was counted.
+  Result<uint64_t> overruns(const std::string &client, const std::string &dataset);
+  /// The owner's entry: the count begins at zero again.
+  Status forgiveOverruns(const std::string &client, const std::string &dataset);
+
   // A single release: reserve, start, seal, deliver. Each is durable when it returns.
 
   ReserveAnswer reserve(const ReserveRequest &request);
@@ -220,6 +236,8 @@ public:
   /// Of one client, of one dataset; empty: of all.
   Result<std::vector<AccountLine>> accounts(const std::string &client = "", const std::string &dataset = "");
   Result<std::vector<PopulationLine>> populations();
+  /// All counts above zero.
+  Result<std::vector<OverrunsLine>> overrunsLines();
   /// Public keys by name.
   Result<std::map<std::string, std::string>> clients();
   /// Of those that were removed, the last ones.

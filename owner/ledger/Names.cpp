@@ -81,6 +81,7 @@ Status Books::enter(const Entry &, const DatasetRenamed &body) {
     }
     at = next;
   }
+  moveOverruns(from, to);
   auto rename = [&](std::vector<Item> &items) {
     for (Item &item : items) {
       item.dataset = item.dataset == from ? to : item.dataset;

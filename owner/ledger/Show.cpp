@@ -200,7 +200,7 @@ Result<VerifyReport> Ledger::verify() {
   // What decides about charges now must be what the file says.
   bool same = fresh.seq != books.seq ||
               (fresh.hash == books.hash && fresh.populations == books.populations && fresh.accounts == books.accounts &&
-               fresh.clients == books.clients && fresh.datasets == books.datasets);
+               fresh.overruns == books.overruns && fresh.clients == books.clients && fresh.datasets == books.datasets);
   return same ? Result<VerifyReport>(report)
               : Result<VerifyReport>(problem(Code::damaged, "the sums in memory do not match the entries"));
 }

@@ -39,12 +39,14 @@ struct Commands : testing::Test {
 
 TEST_F(Commands, TellWhatTheyDo) {
   // A start of the tool takes half a second: one of each kind.
-  for (const char *command : {"", "import", "defaults", "client", "client add", "budget grant", "ledger show", "key"}) {
+  for (const char *command :
+       {"", "import", "defaults", "client", "client add", "budget grant", "ledger show", "key", "forgive-overruns"}) {
     auto [text, code] = tool(std::string(command) + " --help");
     EXPECT_EQ(code, 0) << command;
     EXPECT_NE(text.find("--help"), std::string::npos) << command;
   }
-  for (const char *command : {"budget", "budget cap t --epsilon 1", "client add a", "ledger show --last 0"}) {
+  for (const char *command :
+       {"budget", "budget cap t --epsilon 1", "client add a", "ledger show --last 0", "forgive-overruns t"}) {
     EXPECT_EQ(tool(command).second, 2) << command;
   }
 }
@@ -139,6 +141,46 @@ TEST_F(Commands, WorkBesideARunningServer) {
   EXPECT_EQ(run("key"), serving.key() + "\n");
   run("defaults t --clip 0.25");
   EXPECT_EQ(serving.dataset("t")->defaults.clip, 0.25);
+  expect("ledger verify", 0, "the ledger is intact");
+}
+
+TEST_F(Commands, ForgiveOverruns) {
+  import("patients");
+  run("client add ada --key " + keyOf("ada"));
+  run("budget cap patients --epsilon 2 --delta 1e-5");
+  World world;
+  world.store = folder.file("store");
+  Owner serving(world.environment());
+  Accounts &accounts = serving.accounts();
+  auto check = [&](uint64_t most) { return llvm::toString(accounts.checkOverruns("ada", "patients", most)); };
+  EXPECT_EQ(check(1), "");
+  EXPECT_EQ(run("budget show").find("overruns"), std::string::npos);
+  expect("forgive-overruns patients --client ada", 1, "client 'ada' has no overruns on dataset 'patients'");
+  EXPECT_EQ(llvm::toString(accounts.addOverruns("ada", "patients", 99)), "");
+  EXPECT_EQ(check(100), "");
+  EXPECT_EQ(llvm::toString(accounts.addOverruns("ada", "patients", 1)), "");
+  EXPECT_EQ(check(100), "private dataset 'patients' is closed to client 'ada': steps that took longer than their time "
+                        "may have told it 100 bits about rows, and the limit is 100; the data owner opens it again "
+                        "with: sojourn-owner forgive-overruns patients --client ada");
+  EXPECT_NE(check(99), "");
+  EXPECT_EQ(check(101), "");
+  EXPECT_EQ(check(0), "") << "no limit";
+  EXPECT_EQ(llvm::toString(accounts.checkOverruns("bob", "patients", 1)), "");
+  for (const char *command : {"budget show", "budget show patients"}) { // beside no grant
+    expect(command, 0, "no grants yet");
+    expect(command, 0, "client  dataset   bits");
+    expect(command, 0, "ada     patients  100");
+  }
+  run("budget grant ada patients --epsilon 1 --delta 1e-5");
+  expect("budget show", 0, "ada     patients  100");
+  expect("ledger show", 0, "99 bits");
+  expect("forgive-overruns patients --client bob", 1, "no client is named 'bob'");
+  expect("forgive-overruns nowhere --client ada", 1, "no private dataset is named 'nowhere'");
+  EXPECT_EQ(run("forgive-overruns patients --client ada"),
+            "overruns of client ada on patients are forgiven; they are counted from zero again\n");
+  EXPECT_EQ(check(1), "") << "in the running server, too";
+  EXPECT_EQ(run("budget show").find("overruns"), std::string::npos);
+  expect("ledger show", 0, "overruns forgiven");
   expect("ledger verify", 0, "the ledger is intact");
 }
 

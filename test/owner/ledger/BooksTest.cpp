@@ -21,12 +21,14 @@ struct Histories : testing::Test {
   void expectRefused(const Entry &entry, const std::string &part) {
     auto populations = books.populations;
     auto accounts = books.accounts;
+    auto overruns = books.overruns;
     uint64_t seq = books.seq;
     EXPECT_NE(textOf(add(entry)).find(part), std::string::npos)
         << kindName(entry.body) << ": '" << textOf(books.apply(entry, {})) << "'";
     EXPECT_EQ(books.seq, seq);
     EXPECT_EQ(books.populations, populations);
     EXPECT_EQ(books.accounts, accounts);
+    EXPECT_EQ(books.overruns, overruns);
   }
   void expectRefused(const Body &body, const std::string &part) { expectRefused(next(body), part); }
   std::vector<Item> items(uint64_t units) { return {{"people", "v1", "humans", chargeOf(units)}}; }
@@ -119,6 +121,27 @@ TEST_F(Histories, OfARun) {
   ASSERT_EQ(textOf(add(opened(10, /*whole=*/true))), "");
   EXPECT_EQ(books.populations["humans"].spent, 17 * chargeOf(10));
   expectRefused(BlockStarted{books.seq, 2, {chargeOf(9)}}, "has one price");
+}
+
+TEST_F(Histories, OfOverruns) {
+  expectRefused(OverrunsForgiven{"ada", "people"}, "client 'ada' has no overruns on dataset 'people'");
+  for (uint64_t bits : {uint64_t{3}, uint64_t{4}}) {
+    ASSERT_EQ(textOf(add(Overruns{"ada", "people", bits})), "");
+  }
+  const std::pair<std::string, std::string> names("ada", "people");
+  EXPECT_EQ(books.overruns, (decltype(books.overruns){{names, 7}}));
+  expectRefused(Overruns{"ada", "people", 0}, "overruns of 0 bits");
+  expectRefused(Overruns{"bob", "people", 1}, "no client is named 'bob'");
+  expectRefused(Overruns{"ada", "humans", 1}, "no private dataset is named 'humans'");
+  expectRefused(OverrunsForgiven{"bob", "people"}, "no client is named 'bob'");
+  expectRefused(OverrunsForgiven{"ada", "humans"}, "no private dataset is named 'humans'");
+  ASSERT_EQ(textOf(add(DatasetRenamed{"people", "p"})), "");
+  expectRefused(Overruns{"ada", "people", 1}, "no private dataset is named 'people'");
+  ASSERT_EQ(textOf(add(OverrunsForgiven{"ada", "p"})), "");
+  EXPECT_TRUE(books.overruns.empty());
+  EXPECT_EQ(books.nameNow("people"), "p");
+  EXPECT_EQ(books.nameNow("p"), "p");
+  EXPECT_EQ(books.nameNow("other"), "other");
 }
 
 TEST_F(Histories, AGrantOfNothingAdmitsNothing) {

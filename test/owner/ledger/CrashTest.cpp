@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Kills a child at each of its writes and syncs, over all of them, and once more while the next
 // child recovers. Whatever the child drew coins for or let out before it died is charged, and
-// charged once; a retry gives the very bytes. SOJOURN_TEST_SEED repeats a run.
+// charged once; a retry gives the very bytes; overruns that it knew of are counted. SOJOURN_TEST_SEED repeats a run.
 #include "test/owner/ledger/FaultDisk.h"
 #include "test/owner/ledger/Support.h"
 
@@ -15,7 +15,7 @@ namespace sojourn::owner::ledger::test {
 
 namespace {
 
-constexpr uint64_t kStepUnits = 7;
+constexpr uint64_t kStepUnits = 7, kOverrunBits = 3;
 /// Single releases of the trace: what each costs.
 const std::map<std::string, uint64_t> kUnits = {{"a", 1000}, {"b", 2000}, {"c", 4000}, {"d", 8000}, {"e", 16000}};
 
@@ -108,6 +108,8 @@ struct Child {
     publish(ledger, "b", /*lose=*/false);
     train(ledger, 6, 0, /*whole=*/false);
     publish(ledger, "c", /*lose=*/true);
+    must(ledger.addOverruns("ada", "people", kOverrunBits));
+    tell("OVERRUN");
     train(ledger, 5, 20, /*whole=*/true);
     publish(ledger, "d", /*lose=*/false);
     publish(ledger, "e", /*lose=*/false);
@@ -155,9 +157,11 @@ struct Heard {
   std::map<std::string, std::string> released;
   std::map<uint64_t, uint64_t> steps;
   std::set<uint64_t> closed;
+  uint64_t overruns = 0, lives = 0;
   long count = 0;
 
   void add(const std::vector<std::string> &lines) {
+    ++lives;
     for (const std::string &line : lines) {
       std::istringstream words(line);
       std::string kind, name, bytes;
@@ -175,6 +179,8 @@ struct Heard {
         ++steps[std::stoull(name)];
       } else if (kind == "CLOSED") {
         closed.insert(std::stoull(name));
+      } else if (kind == "OVERRUN") {
+        ++overruns;
       } else if (kind == "COUNT") {
         count = std::stol(name);
       }
@@ -229,6 +235,10 @@ void check(World &world, const Heard &heard) {
     sum = sum + steps * chargeOf(kStepUnits);
   }
   EXPECT_EQ(spentOn(*ledger), sum);
+  const uint64_t bits = ledger->overruns("ada", "people") ? *ledger->overruns("ada", "people") : 0;
+  EXPECT_GE(bits, heard.overruns * kOverrunBits) << "an overrun was forgotten";
+  EXPECT_LE(bits, heard.lives * kOverrunBits) << "each life has one";
+  EXPECT_EQ(bits % kOverrunBits, 0u);
   for (const std::string &key : heard.coins) {
     EXPECT_TRUE(charged.contains(key)) << "coins were drawn for nothing: " << key;
   }

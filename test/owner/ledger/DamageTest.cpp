@@ -178,6 +178,26 @@ TEST_F(Files, AForgedChainStillNeedsTheOwnersKey) {
   expectRefused(Code::damaged, "damaged at entry 1: it grants budget and is not signed");
 }
 
+TEST_F(Files, OverrunsAreForgivenByTheOwnersKeyAlone) {
+  {
+    auto ledger = world.open();
+    ASSERT_EQ(textOf(ledger->addOverruns("ada", "people", 5)), "");
+    ASSERT_EQ(textOf(ledger->addOverruns("ada", "people", 6)), "");
+  }
+  copy("ledger.sqlite", "good");
+  copy("elsewhere/ledger.head", "head");
+  forge(10, [](Entry &entry) { entry.body = OverrunsForgiven{"ada", "people"}; });
+  expectRefused(Code::damaged, "damaged at entry 10: it grants budget and is not signed");
+  copy("good", "ledger.sqlite");
+  copy("head", "elsewhere/ledger.head");
+  auto ledger = world.open();
+  ASSERT_EQ(textOf(ledger->forgiveOverruns("ada", "people")), "");
+  ledger.reset();
+  ledger = world.open();
+  ASSERT_NE(ledger, nullptr) << "with the signature";
+  EXPECT_EQ(*ledger->overruns("ada", "people"), 0u);
+}
+
 TEST_F(Files, NobodyPaysForTheTablesOfAnotherOwner) {
   auto ledger = world.open();
   ASSERT_NE(ledger, nullptr);
@@ -274,7 +294,7 @@ TEST_F(Files, BrokenFilesGiveAText) {
   EXPECT_GT(refused, 0);
   write(good);
   sql("PRAGMA user_version = 9");
-  expectRefused(Code::badRequest, "has version 9, this release reads up to 4; use the newer release");
+  expectRefused(Code::badRequest, "has version 9, this release reads up to 5; use the newer release");
 }
 
 TEST_F(Files, AWriterThatHangsIsNotWaitedForWithoutEnd) {

@@ -102,6 +102,11 @@ TEST_F(ForkedLedger, EverythingElseIsRefusedByName) {
        [&] {
          return !ledger->openRun({"ada", {}, "", Relation::nullOne, {}, {}, 1});
        }},
+      {"overruns",
+       [&] {
+         Status status = ledger->addOverruns("ada", "people", 1);
+         return status && names(*status) && !ledger->overruns("ada", "people") && !ledger->overrunsLines();
+       }},
       {"accounts", [&] { return !ledger->accounts(); }},
       {"populations", [&] { return !ledger->populations(); }},
       {"clients", [&] { return !ledger->clients(); }},

@@ -45,6 +45,46 @@ struct Model {
   std::map<std::pair<std::string, std::string>, Grant> grants;
   std::vector<Publish> publishes;
   std::vector<Run> runs;
+  struct Overrun {
+    std::string client, dataset;
+    uint64_t bits;
+  };
+  std::vector<Overrun> overruns; ///< since they were forgiven
+
+  uint64_t bitsOf(const std::string &client, const std::string &dataset) const {
+    uint64_t sum = 0;
+    for (const Overrun &overrun : overruns) {
+      const bool counts = overrun.client == client && overrun.dataset == dataset;
+      sum = !counts ? sum : sum + overrun.bits < sum ? UINT64_MAX : sum + overrun.bits;
+    }
+    return sum;
+  }
+
+  Expected addOverruns(const std::string &client, const std::string &dataset, uint64_t bits) {
+    if (!clients.contains(client)) {
+      return Code::unknownClient;
+    }
+    if (!populationOf.contains(dataset)) {
+      return Code::unknownDataset;
+    }
+    if (bits == 0) {
+      return Code::badRequest;
+    }
+    overruns.push_back({client, dataset, bits});
+    return {};
+  }
+
+  Expected forgiveOverruns(const std::string &client, const std::string &dataset) {
+    if (!clients.contains(client)) {
+      return Code::unknownClient;
+    }
+    if (!populationOf.contains(dataset)) {
+      return Code::unknownDataset;
+    }
+    const size_t count = std::erase_if(
+        overruns, [&](const Overrun &overrun) { return overrun.client == client && overrun.dataset == dataset; });
+    return count == 0 ? Expected(Code::badRequest) : Expected();
+  }
 
   /// Everything that is held, of one client on one dataset, or of one population.
   privacy::Charge spent(const std::string &client, const std::string &dataset, const std::string &population) const {

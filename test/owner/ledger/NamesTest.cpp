@@ -229,8 +229,11 @@ TEST_F(Names, NoSequenceReturnsBudget) {
   std::vector<std::string> populations = {"people"};
   std::map<std::pair<std::string, int>, uint64_t> spent;
   std::map<std::string, uint64_t> onPeople;
+  std::map<std::string, int> former;
+  std::map<std::pair<std::string, int>, uint64_t> overruns;
+  size_t counted = 0, forgiven = 0;
   size_t charges = 0, done = 0, renamed = 0;
-  for (int step = 0; step < 3000 || (charges <= 50 && step < 30'000); ++step) {
+  for (int step = 0; step < 3000 || ((charges <= 50 || counted <= 20 || forgiven == 0) && step < 30'000); ++step) {
     const std::string client = clients[below(4)], other = "n" + std::to_string(below(40));
     const std::string name = below(5) == 0
                                  ? "n" + std::to_string(below(40))
@@ -243,6 +246,7 @@ TEST_F(Names, NoSequenceReturnsBudget) {
       if (!status) {
         ASSERT_TRUE(dataset.contains(name));
         ++renamed;
+        former[name] = dataset[name];
         auto moved = dataset.extract(name);
         moved.key() = other;
         EXPECT_TRUE(dataset.insert(std::move(moved)).inserted) << "a name of two";
@@ -265,6 +269,22 @@ TEST_F(Names, NoSequenceReturnsBudget) {
       status = ledger->setCap(name, {100, 0.5});
     } else if (what < 26) {
       status = ledger->setGrant(client, name, {100, 0.5});
+    } else if (what < 28) {
+      const uint64_t bits = 1 + below(4);
+      status = ledger->addOverruns(client, name, bits);
+      if (!status) {
+        ASSERT_TRUE(dataset.contains(name) || former.contains(name)) << "overruns on nobody's dataset";
+        overruns[{client, dataset.contains(name) ? dataset[name] : former[name]}] += bits;
+        ++counted;
+      }
+    } else if (what < 29) {
+      status = ledger->forgiveOverruns(client, name);
+      if (!status) {
+        ASSERT_TRUE(dataset.contains(name));
+        EXPECT_GT((overruns[{client, dataset[name]}]), 0u);
+        overruns[{client, dataset[name]}] = 0;
+        ++forgiven;
+      }
     } else {
       const uint64_t units = 1 + below(1000);
       ReserveAnswer answer = ledger->reserve(requestOf("k" + std::to_string(step), units, client, name));
@@ -283,12 +303,19 @@ TEST_F(Names, NoSequenceReturnsBudget) {
   }
   EXPECT_GT(charges, 50u);
   EXPECT_GT(renamed, 5u);
+  EXPECT_GT(counted, 20u);
+  EXPECT_GT(forgiven, 0u);
   EXPECT_GT(done, 500u);
   for (const auto &[who, units] : spent) {
     for (const auto &[name, number] : dataset) {
       if (number == who.second) {
         EXPECT_EQ(account(who.first, name).spent.delta, units) << who.first << " on " << name;
       }
+    }
+  }
+  for (const auto &[name, number] : dataset) {
+    for (const std::string &client : clients) {
+      EXPECT_EQ(*ledger->overruns(client, name), (overruns[{client, number}])) << client << " on " << name;
     }
   }
   for (const auto &[population, units] : onPeople) {

@@ -80,12 +80,15 @@ TEST_F(OldLedgers, GoOnWithWhatTheyHold) {
   ASSERT_TRUE(sealed && *sealed);
   EXPECT_EQ((*sealed)->bytes, "bytes");
   EXPECT_EQ((*sealed)->hash, hashOf(fromHex(kFirstVersion[6]))) << "as its receipt says";
-  EXPECT_EQ(sql("PRAGMA user_version"), 4) << "so that an earlier release refuses it by name";
+  EXPECT_EQ(sql("PRAGMA user_version"), 5) << "so that an earlier release refuses it by name";
   ASSERT_TRUE(ledger->verify());
   ASSERT_EQ(textOf(ledger->reserve(requestOf("new", 1000))), "");
+  EXPECT_EQ(*ledger->overruns("ada", "people"), 0u);
+  ASSERT_EQ(textOf(ledger->addOverruns("ada", "people", 3)), "");
   ledger.reset();
   ledger = world.open();
   ASSERT_NE(ledger, nullptr);
+  EXPECT_EQ(*ledger->overruns("ada", "people"), 3u);
   EXPECT_EQ(spentOn(*ledger), held) << "what was reserved is void";
   auto report = ledger->verify();
   ASSERT_TRUE(report) << report.problem().text;
@@ -100,7 +103,7 @@ TEST_F(OldLedgers, OfTheSecondVersionGoOnAsTheThird) {
   ASSERT_NE(ledger, nullptr);
   EXPECT_EQ(spentOn(*ledger), charged()) << "at all orders";
   EXPECT_EQ((*ledger->accounts())[0].spent, charged());
-  EXPECT_EQ(sql("PRAGMA user_version"), 4) << "so that an earlier release refuses it by name";
+  EXPECT_EQ(sql("PRAGMA user_version"), 5) << "so that an earlier release refuses it by name";
   auto sealed = ledger->retry("ada", "k", hashOf("k"));
   ASSERT_TRUE(sealed && *sealed);
   EXPECT_EQ((*sealed)->bytes, "bytes");

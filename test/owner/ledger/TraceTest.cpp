@@ -54,7 +54,7 @@ private:
       size_t which = below(6);
       return which == 0 ? addClient() : which == 1 ? link() : which == 2 ? cap() : give();
     }
-    switch (below(26)) {
+    switch (below(28)) {
     case 0:
     case 1:
     case 2: return reserve();
@@ -71,6 +71,7 @@ private:
     case 13:
     case 14:
     case 15: return reserve();
+    case 16: return below(4) == 0 ? forgive() : overrun();
     default: return advance();
     }
   }
@@ -240,7 +241,29 @@ private:
       EXPECT_EQ(runs[index]->taken(), model.runs[index].taken());
     }
   }
+  void overrun() {
+    std::string who = client(), name = dataset();
+    const uint64_t bits = below(50) == 0 ? UINT64_MAX - below(3) : below(10);
+    expect("overrun", model.addOverruns(who, name, bits), ledger->addOverruns(who, name, bits));
+  }
+  void forgive() {
+    std::string who = client(), name = dataset();
+    expect("forgive", model.forgiveOverruns(who, name), ledger->forgiveOverruns(who, name));
+  }
   void compareSums() {
+    size_t counted = 0;
+    for (const std::string who : {"clienta", "clientb", "clientc", "clientd"}) {
+      for (const std::string name : {"dataa", "datab", "datac", "datad", "datae"}) {
+        auto bits = ledger->overruns(who, name);
+        ASSERT_TRUE(bits);
+        EXPECT_EQ(*bits, model.bitsOf(who, name)) << who << " on " << name;
+        counted += *bits != 0;
+      }
+    }
+    auto overruns = ledger->overrunsLines();
+    ASSERT_TRUE(overruns);
+    EXPECT_EQ(overruns->size(), counted);
+
     auto accounts = ledger->accounts();
     ASSERT_TRUE(accounts);
     ASSERT_EQ(accounts->size(), model.grants.size());
@@ -278,9 +301,10 @@ void compare(bool inMemory, size_t traces, size_t operations) {
       answers[name] += count;
     }
   }
-  for (const char *name : {"reserve done", "reserve refused", "sealed again", "start done", "seal done", "deliver done",
-                           "cancel done", "burn done", "open run done", "open run refused", "step done", "step refused",
-                           "close run done", "grant done", "link refused"}) {
+  for (const char *name :
+       {"reserve done", "reserve refused", "sealed again", "start done", "seal done", "deliver done", "cancel done",
+        "burn done", "open run done", "open run refused", "step done", "step refused", "close run done", "grant done",
+        "link refused", "overrun done", "overrun refused", "forgive done", "forgive refused"}) {
     EXPECT_GT(answers[name], 10) << "hardly a trace had '" << name << "'";
   }
 }
