@@ -30,13 +30,14 @@ static llvm::Error noAccess(const std::string &account, const std::string &datas
 }
 
 /// Those behind the states that a step binds.
-static std::set<Source> sourcesOf(const StepPart &part, const Session &session) {
+static std::set<Source> sourcesOf(const StepPart &part, const Session &session, bool &hasUnknown) {
   std::set<const Label *> labels;
   std::set<Source> sources;
   for (size_t at = 0; at < length(part.states); ++at) {
     auto found = session.handles.find(part.states->Get(static_cast<flatbuffers::uoffset_t>(at)));
     // A handle that is not there is refused when it is bound; a value without a label never leaves.
     const Label *label = found == session.handles.end() ? nullptr : found->second.label.get();
+    hasUnknown |= found != session.handles.end() && !label;
     if (label && labels.insert(label).second) {
       sources.insert(label->sources().begin(), label->sources().end());
     }
@@ -80,14 +81,15 @@ static llvm::Error checkTables(const StepPart &part) {
   return llvm::Error::success();
 }
 
-llvm::Error checkAccess(OwnerBooks &books, const Environment &environment, const wire::Step &request,
-                        const StepPart &part, const Session &session) {
+llvm::Expected<PrivateReach> checkAccess(OwnerBooks &books, const StepMachine &machine, const wire::Step &request,
+                                         const StepPart &part, const Session &session) {
   if (llvm::Error error = checkTables(part)) {
     return error;
   }
+  PrivateReach reach;
   const std::string &account = session.account;
   if (account == kLocalClient) {
-    return llvm::Error::success();
+    return reach;
   }
   std::vector<std::pair<std::string, std::string>> tables; // names and versions, each once
   for (size_t at = 0; at < length(part.tables); ++at) {
@@ -100,9 +102,9 @@ llvm::Error checkAccess(OwnerBooks &books, const Environment &environment, const
   llvm::sort(tables);
   tables.erase(llvm::unique(tables), tables.end());
   std::vector<std::string> charged;
-  std::set<Source> sources = sourcesOf(part, session);
+  std::set<Source> sources = sourcesOf(part, session, reach.isPrivate);
   if (tables.empty() && sources.empty()) {
-    return llvm::Error::success();
+    return reach;
   }
   const signing::PublicKey &own = books.store->owner();
   {
@@ -124,7 +126,7 @@ llvm::Error checkAccess(OwnerBooks &books, const Environment &environment, const
       }
       auto found = books.store->find(name);
       if (!found) {
-        return unreadableTable(books, environment, account, found.takeError());
+        return unreadableTable(books, machine.environment, account, found.takeError());
       }
       auto policy = *found ? books.store->policy((*found)->source()) : Policy::privateOnly;
       if (!policy) {
@@ -151,10 +153,11 @@ llvm::Error checkAccess(OwnerBooks &books, const Environment &environment, const
         auto became = books.store->whatBecame(source.name, source.version, account);
         return became ? requestError(wire::ErrorCode_Dataset, *became) : became.takeError();
       }
-      if (llvm::Error error = check(*place ? (*place)->name : source.name, source.version,
-                                    ", from which a value that this step uses was computed")) {
+      const std::string &name = *place ? (*place)->name : source.name;
+      if (llvm::Error error = check(name, source.version, ", from which a value that this step uses was computed")) {
         return error;
       }
+      reach.tables.push_back(name);
     }
   }
   charged.erase(llvm::unique(charged), charged.end()); // of one name there may be two versions
@@ -164,7 +167,16 @@ llvm::Error checkAccess(OwnerBooks &books, const Environment &environment, const
       return error;
     }
   }
-  return llvm::Error::success();
+  llvm::append_range(reach.tables, charged);
+  llvm::sort(reach.tables);
+  reach.tables.erase(llvm::unique(reach.tables), reach.tables.end());
+  for (const std::string &name : reach.tables) {
+    if (llvm::Error error = books.accounts->checkOverruns(account, name, machine.limits.overrunBits)) {
+      return error;
+    }
+  }
+  reach.isPrivate |= !reach.tables.empty();
+  return reach;
 }
 
 } // namespace sojourn::owner

@@ -9,11 +9,18 @@
 
 namespace sojourn::owner {
 
+/// Private tables behind what a step binds, for which the time of its runs may tell of rows.
+struct PrivateReach {
+  bool isPrivate = false;          ///< also by values of unknown origin
+  std::vector<std::string> tables; ///< by their present names, each once
+};
+
 /// Before anything is done for a step: access to each table that it binds and to each private one behind the states
-/// that it binds, and something left of the grant on each private table that it binds. Of tables without access nothing
-/// is told, not even whether there are any.
-llvm::Error checkAccess(OwnerBooks &books, const Environment &environment, const wire::Step &request,
-                        const StepPart &part, const Session &session);
+/// that it binds, something left of the grant on each private table that it binds, and no more overruns than may be on
+/// each of both. Of tables without access nothing is told, not even whether there are any. The data owner's own process
+/// reaches nothing.
+llvm::Expected<PrivateReach> checkAccess(OwnerBooks &books, const StepMachine &machine, const wire::Step &request,
+                                         const StepPart &part, const Session &session);
 
 } // namespace sojourn::owner
 

@@ -2,6 +2,7 @@
 // The environment of a real process.
 #include "owner/Environment.h"
 
+#include <algorithm>
 #include <chrono>
 #include <ctime>
 #include <cstdlib>
@@ -27,6 +28,25 @@ Environment Environment::system(std::string storeDirectory) {
   environment.randomBytes = [](void *out, size_t size) { randombytes_buf(out, size); };
   environment.storeDirectory = std::move(storeDirectory);
   return environment;
+}
+
+int64_t Environment::systemSteadyNs() {
+  timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return int64_t{now.tv_sec} * 1'000'000'000 + now.tv_nsec;
+}
+
+void Environment::systemWaitUntil(int64_t untilNs, const std::atomic<bool> &stop) {
+  // A sleeping thread wakes late by some tens of microseconds, and the more so the longer it has slept, so the last
+  // ones are spent awake.
+  constexpr int64_t kAwakeNs = 200'000, kLookNs = 20'000'000;
+  for (int64_t now = systemSteadyNs(); now < untilNs && !stop.load(std::memory_order_relaxed); now = systemSteadyNs()) {
+    if (untilNs - now > kAwakeNs) {
+      const int64_t wake = std::min(untilNs - kAwakeNs, now + kLookNs);
+      const timespec time{static_cast<time_t>(wake / 1'000'000'000), static_cast<long>(wake % 1'000'000'000)};
+      clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &time, nullptr);
+    }
+  }
 }
 
 std::string defaultStoreDirectory() {

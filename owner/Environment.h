@@ -5,6 +5,7 @@
 
 #include "owner/worker/Port.h"
 
+#include <atomic>
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
@@ -32,6 +33,10 @@ struct Environment {
   std::function<int64_t()> clockMs;
   /// Milliseconds since a fixed moment in the past, asleep or awake: a clock that nobody sets. Ages of challenges.
   std::function<int64_t()> elapsedMs;
+  /// Nanoseconds of a clock that nobody sets: what runs on private rows take (ReplyTime.h).
+  std::function<int64_t()> steadyNs = systemSteadyNs;
+  /// Returns when `steadyNs` is `untilNs`, or the flag is set.
+  std::function<void(int64_t untilNs, const std::atomic<bool> &stop)> waitUntil = systemWaitUntil;
   /// Fills a buffer with unpredictable bytes: session ids, dataset versions.
   std::function<void(void *, size_t)> randomBytes;
   /// Folder of the catalogue and of the tables; empty keeps both in memory.
@@ -44,7 +49,9 @@ struct Environment {
   /// Makes the worker that decodes, proves and runs (owner/worker/Service.h). An owner without one answers nothing.
   WorkerFactory worker;
 
-  /// The machine's own clock and libsodium's random generator; no worker.
+  static int64_t systemSteadyNs();
+  static void systemWaitUntil(int64_t untilNs, const std::atomic<bool> &stop);
+  /// The machine's own clocks and libsodium's random generator; no worker.
   static Environment system(std::string storeDirectory);
 };
 

@@ -95,6 +95,13 @@ struct Limits {
   size_t runningArenaBytes = 0;
   /// How long a step waits for the memory of other steps.
   int64_t arenaWaitMs = 60'000;
+  /// Of steps that depend on private rows of clients of a server: how much longer than in rehearsals their runs may
+  /// take, as a factor, before the reply leaves (ReplyTime.h). 0: replies leave at once, and their time may tell of
+  /// rows.
+  double timeHeadroom = 0;
+  /// Bits that a client may learn of one table by replies that were late or withheld, before the table is closed to it;
+  /// 0: no bound.
+  uint64_t overrunBits = 0;
   /// Threads that running steps share; 0: as many as the machine has.
   unsigned threads = 0;
   /// Worker processes at once, of sessions and of programs that are described or proved; 0: as many as a quarter of the

@@ -342,10 +342,14 @@ void PrivateStep::putBack() noexcept {
   }
 }
 
+bool PrivateStep::sealsRelease() const {
+  return llvm::any_of(verdict().sites, [](const SiteInfo &site) { return site.isBeside; });
+}
+
 bool PrivateStep::letsOthersFollow() const {
-  const bool isBeside = llvm::any_of(verdict().sites, [](const SiteInfo &site) { return site.isBeside; });
   const bool endsBlock = paidBy && paidBy->run->ahead() == 0;
-  return !isBeside && !endsBlock && !plan->privatePlans->needsExtents && verdict().listMemory == runtime::RunMemory{};
+  return !sealsRelease() && !endsBlock && !plan->privatePlans->needsExtents &&
+         verdict().listMemory == runtime::RunMemory{};
 }
 
 std::string PrivateStep::logText() const { return "on " + datasets() + ": " + noised->report; }
@@ -374,7 +378,15 @@ llvm::Error PrivateStep::seal(std::string_view bytes) {
   made.timeMs = sealed->timeMs;
   made.resultDigest = sealed->digest;
   made.sites = paid.sites;
-  made.notes.emplace_back("the proof does not cover the time of the reply: it may depend on the rows");
+  const bool isTimed = machine->limits.timeHeadroom > 0 && session->account != kLocalClient;
+  const uint64_t most = machine->limits.overrunBits;
+  made.notes.emplace_back(
+      !isTimed    ? "the proof does not cover the time of the reply: it may depend on the rows"
+      : most == 0 ? "the reply left at the end of a time that does not depend on the rows; the number of steps "
+                    "that take longer than theirs, and tell bits by it, is not limited"
+                  : "the reply left at the end of a time that does not depend on the rows; steps that take "
+                    "longer than theirs tell the client at most about " +
+                        std::to_string(most) + " bits per table");
   receipt = signing::signReceipt(made, books->accounts->key());
   receiptText = signing::receiptJson(made, receipt, books->accounts->key().publicKey());
   books->accounts->deliver(*ticket);

@@ -32,6 +32,8 @@ public:
   /// A price that was paid and brought nothing stands: its key is burnt.
   ~PrivateStep();
 
+  /// Private tables, and values that were computed from their rows and not released.
+  bool isPrivate(unsigned argument) const { return sources[argument].has_value() || !terms.publicArguments[argument]; }
   size_t runBytes(unsigned threads) const { return verdict().runBytes(threads); }
   uint64_t operations() const { return verdict().operations; }
   bool isReleased(size_t result) const { return verdict().results[result].isReleased; }
@@ -52,6 +54,7 @@ public:
   /// it writes, it has no release to seal, and it did not take the last step of a block, which could not be given back
   /// once the next one is begun.
   bool letsOthersFollow() const;
+  bool sealsRelease() const;
   const CodeRef &code() const { return *noised->code; }
   /// The charges and the step that coins are for.
   const std::vector<uint64_t> &coinContext() const { return charged; }

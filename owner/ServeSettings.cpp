@@ -67,6 +67,17 @@ const NumberSetting kNumbers[] = {
      "limit on the memory of one of these processes, without the tables; 0: three quarters of the machine's", 0,
      kBytesMost, true, [](const ServeSettings &s) { return static_cast<double>(s.limits.processBytes); },
      [](ServeSettings &s, double value) { s.limits.processBytes = whole<size_t>(value); }},
+    {"time", "headroom", "--headroom",
+     "how much longer than in rehearsals the runs of a step on private rows may take, as a factor; the reply leaves "
+     "when "
+     "that time is over, so that it tells nothing of rows; 0: replies leave at once, and their time may tell of rows",
+     0, 1'000, false, [](const ServeSettings &s) { return s.limits.timeHeadroom; },
+     [](ServeSettings &s, double value) { s.limits.timeHeadroom = value; }},
+    {"time", "overrun_bits", "--overrun-bits",
+     "bits that a client may learn of a private table by steps that take longer than that or are stopped, before the "
+     "table is closed to it (sojourn-owner forgive-overruns opens it); 0: no limit",
+     0, 1e9, true, [](const ServeSettings &s) { return static_cast<double>(s.limits.overrunBits); },
+     [](ServeSettings &s, double value) { s.limits.overrunBits = whole<uint64_t>(value); }},
     {"requests", "at_once", "--workers",
      "requests of sessions that run or wait at once, each on a thread; one client has half of them, clients without an "
      "identity an eighth together",
@@ -233,6 +244,8 @@ private:
 ServeSettings::ServeSettings() {
   limits.stepMs = whole<int64_t>(1000 * kStepSeconds);
   limits.price.callSeconds = 1;
+  limits.timeHeadroom = 2;
+  limits.overrunBits = 256;
   limits.cachedPlanBytes = std::min(limits.cachedPlanBytes, machineBytes() / 16);
   limits.rememberedBytes = std::min(limits.rememberedBytes, machineBytes() / 64);
 }

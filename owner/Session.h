@@ -10,6 +10,7 @@
 #include "owner/Limits.h"
 #include "owner/PlanCache.h"
 #include "owner/RememberedReplies.h"
+#include "owner/ReplyTime.h"
 #include "owner/RequestError.h"
 #include "owner/WorkerStub.h"
 #include "runtime/wire/Message.h"
@@ -136,6 +137,7 @@ struct Session {
     runtime::ProgramHash program{};
     size_t steps = 1;
   } pace;
+  StepPrices prices;              ///< of steps that depend on private rows
   size_t held = 0, uploading = 0; ///< bytes that count for its account: of everything, of uploads
   /// Values that it no longer has, until the worker drops them (`dropValues`).
   DroppedValues dropped;

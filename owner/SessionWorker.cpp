@@ -26,6 +26,15 @@ llvm::Expected<bool> WorkerStub::begin(const runtime::StopFlag *stop) {
   return isNew;
 }
 
+/// The table as a program knows it that may not read it yet.
+static std::shared_ptr<const Dataset> withoutRows(const Dataset &table) {
+  std::vector<Column> columns;
+  for (const Column &column : table.columns()) {
+    columns.push_back({column.name, column.element, std::nullopt, nullptr, column.dims});
+  }
+  return std::make_shared<Dataset>(table.name(), table.version(), table.rows(), std::move(columns), nullptr);
+}
+
 void WorkerStub::admit(uint64_t table, const std::shared_ptr<const Dataset> &rows, bool isReadable) {
   if (!isOfSession) {
     return;
@@ -38,9 +47,7 @@ void WorkerStub::admit(uint64_t table, const std::shared_ptr<const Dataset> &row
     sweep();
     admitted.reserve(admitted.size() + 1);
   }
-  port->map(table, isReadable ? rows
-                              : std::make_shared<Dataset>(rows->name(), rows->version(), rows->rows(),
-                                                          std::vector<Column>(), nullptr));
+  port->map(table, isReadable ? rows : withoutRows(*rows));
   known = llvm::find_if(admitted, [&](const Admitted &each) { return each.table == table; });
   if (known == admitted.end()) {
     admitted.push_back({table, rows, isReadable});

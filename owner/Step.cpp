@@ -6,6 +6,7 @@
 #include "owner/HeldBytes.h"
 #include "owner/Reply.h"
 #include "owner/StepBatch.h"
+#include "owner/Text.h"
 #include "runtime/Limits.h"
 #include "runtime/stream/Frame.h"
 
@@ -91,7 +92,7 @@ class Step {
 public:
   Step(OwnerBooks &books, StepMachine &machine, const wire::Step &request, std::string_view message)
       : books(books), machine(machine), request(request), requestHash(hashRequest(message)),
-        messageBytes(message.size()) {}
+        messageBytes(message.size()), time(machine.environment, machine.limits.timeHeadroom) {}
   llvm::Expected<StepReply> run();
 
 private:
@@ -108,6 +109,8 @@ private:
   llvm::Expected<StepReply> runAll();
   int64_t leftMs(int64_t begin) const;
   bool isOver(int64_t begin) const;
+  size_t stepCount() const;
+  llvm::Expected<StepReply> inTime(llvm::Expected<StepReply> reply);
 
   OwnerBooks &books;
   StepMachine &machine;
@@ -119,6 +122,10 @@ private:
   runtime::ProgramHash hash{};
   std::shared_ptr<const Plan> plan;
   size_t goal = 1; ///< steps of the next batch
+  PrivateReach reach;
+  ReplyTime time;
+  /// The steps that have run last: what they took of the machine is given back when the reply may leave.
+  std::optional<StepBatch> lastBatch;
 };
 
 /// The reply to a repetition of the session's last step; empty if the request is its next one.
@@ -237,7 +244,9 @@ void Step::committed(const DoneReply &reply) {
   target.last.request = requestHash;
   target.last.steps = reply.steps();
   target.last.failure.reset();
-  target.progress = reply.steps();
+  if (!time.isOn()) { // else when the reply leaves
+    target.progress = reply.steps();
+  }
 }
 
 /// With the cause, if the step was stopped.
@@ -262,7 +271,13 @@ int64_t Step::leftMs(int64_t begin) const {
 }
 
 /// Whether no further step begins.
-bool Step::isOver(int64_t begin) const { return leftMs(begin) <= 0 || (*session)->stop; }
+bool Step::isOver(int64_t begin) const { return !time.isOn() && (leftMs(begin) <= 0 || (*session)->stop); }
+
+/// Steps that the message gets, if nothing else ends it.
+size_t Step::stepCount() const {
+  const size_t all = 1 + length(request.repetitions());
+  return time.isBegun() ? std::min(all, time.steps()) : all;
+}
 
 /// Bindings of step `at`, from those of the step before.
 StepPart Step::partAt(const StepPart &before, size_t at) const {
@@ -274,16 +289,15 @@ StepPart Step::partAt(const StepPart &before, size_t at) const {
 /// begins the next call. `from`: the time at which the first step had its place.
 std::optional<RequestError> Step::fill(StepBatch &batch, StepPart &part, size_t at, int64_t begin,
                                        Clock::time_point &from) {
-  const size_t all = 1 + length(request.repetitions());
   auto isFull = [&] { return batch.size() >= goal || !batch.isOpen() || microsecondsSince(from) >= kBatchUs; };
-  for (size_t next = at; next < all && (next == at || !(isFull() || isOver(begin))); ++next) {
+  for (size_t next = at; next < stepCount() && (next == at || !(isFull() || isOver(begin))); ++next) {
     bool isFinal = false;
     try {
       const StepPart binds = partAt(part, next);
       llvm::Error error = llvm::Error::success();
       if (next > 0) { // all of it may end while the message runs
         error = books.accounts->checkKey((*session)->account, (*session)->key);
-        error = error ? std::move(error) : checkAccess(books, machine.environment, request, binds, **session);
+        error = error ? std::move(error) : checkAccess(books, machine, request, binds, **session).takeError();
       }
       if (error = error ? std::move(error) : batch.add(binds, isFinal); error) {
         RequestError found = takeRequestError(std::move(error));
@@ -294,6 +308,10 @@ std::optional<RequestError> Step::fill(StepBatch &batch, StepPart &part, size_t 
         return std::nullopt;
       }
       part = binds;
+      if (next == 0 && time.isBegun()) { // what has run does not decide it
+        const int64_t fitting = kBatchUs / 2 * 1'000 / std::max<int64_t>(time.stepNs(), 1);
+        goal = std::clamp<size_t>(static_cast<size_t>(fitting), 1, machine.limits.stepsAtOnce);
+      }
       from = next == at ? Clock::now() : from;
     } catch (const std::bad_alloc &) {
       if (next == at) {
@@ -310,15 +328,28 @@ std::optional<RequestError> Step::fill(StepBatch &batch, StepPart &part, size_t 
 std::pair<size_t, llvm::Error> Step::runSome(StepPart &part, size_t at, int64_t begin, DoneReply &reply) {
   auto from = Clock::now();
   machine.running.renew(running);
-  StepBatch batch(books, machine, request, hash, **session, plan, messageBytes);
+  lastBatch.reset();
+  if (at > 0) {
+    time.settle(at, running.flag());
+  }
+  StepBatch &batch =
+      lastBatch.emplace(books, machine, request, hash, **session, plan, messageBytes, reach.isPrivate, time);
+  const llvm::scope_exit done([&] {
+    if (!time.isOn()) {
+      lastBatch.reset();
+    }
+  });
   const StepPart before = part;
   std::optional<RequestError> later = fill(batch, part, at, begin, from);
   llvm::Error error = llvm::Error::success();
   if (batch.size() > 0) {
     const int64_t left = std::min(kBatchUs - microsecondsSince(from), std::min(leftMs(begin), kBatchUs) * 1'000);
-    error = batch.run(reply, static_cast<uint64_t>(std::max<int64_t>(left, 1)), [&] { committed(reply); });
+    error = batch.run(reply, time.isOn() ? 0 : static_cast<uint64_t>(std::max<int64_t>(left, 1)),
+                      [&] { committed(reply); });
     // As many as take some milliseconds: others wait for the place.
-    const int64_t each = std::max<int64_t>(1, microsecondsSince(from) / static_cast<int64_t>(batch.size()));
+    const int64_t ran =
+        time.isOn() ? time.stepNs() / 1'000 : microsecondsSince(from) / static_cast<int64_t>(batch.size());
+    const int64_t each = std::max<int64_t>(1, ran);
     const size_t most = std::max<size_t>(1, std::min(2 * goal, machine.limits.stepsAtOnce));
     goal = std::clamp<size_t>(static_cast<size_t>(kBatchUs / 2 / each), 1, most);
     (*session)->pace = {hash, goal};
@@ -378,7 +409,7 @@ llvm::Expected<StepReply> Step::runAll() {
   note(std::move(error));
   // Receipts and notes come on top of the room that was taken; where they are many, the client asks for the rest.
   auto isLarge = [&] { return reply.extraBytes() > machine.limits.replyBytes / 4; };
-  while (done < 1 + repetitions && !failure && !isOver(begin) && !isLarge() && !reply.isBroken()) {
+  while (done < stepCount() && !failure && !isOver(begin) && !isLarge() && !reply.isBroken()) {
     try {
       auto [more, found] = runSome(part, done, begin, reply);
       done += more;
@@ -415,6 +446,34 @@ llvm::Expected<StepReply> Step::runAll() {
   return told;
 }
 
+/// The reply when it may leave.
+llvm::Expected<StepReply> Step::inTime(llvm::Expected<StepReply> reply) {
+  if (!time.isOn()) {
+    return reply;
+  }
+  machine.running.renew(running); // the deadline is for runs
+  const uint64_t bits = time.end(running.flag());
+  (*session)->progress = (*session)->last.steps;
+  if (bits == 0) {
+    return reply;
+  }
+  (*session)->prices.forget(); // the machine may have more to do than it had
+  for (const std::string &table : reach.tables) {
+    if (llvm::Error error = books.accounts->addOverruns((*session)->account, table, bits)) {
+      llvm::consumeError(reply.takeError());
+      return error; // what is not counted is not told
+    }
+  }
+  std::lock_guard lock(books.mutex);
+  if (machine.environment.log) {
+    machine.environment.log("a reply to '" + printableName((*session)->client) + "' on " +
+                            llvm::join(reach.tables, ", ") + " may tell " + std::to_string(bits) +
+                            " bits by its time: the runs took " + std::to_string(time.overNs() / 1'000) +
+                            " us beyond their quantum, or the client stopped them");
+  }
+  return reply;
+}
+
 llvm::Expected<StepReply> Step::run() {
   auto turn = SessionTurn::take(books.mutex, books.sessions, request.session());
   if (!turn) {
@@ -437,8 +496,13 @@ llvm::Expected<StepReply> Step::run() {
   if (!repeated || !repeated->bytes.empty()) {
     return repeated ? llvm::Expected<StepReply>(StepReply{std::move(*repeated), 0}) : repeated.takeError();
   }
-  if (llvm::Error error = checkAccess(books, machine.environment, request, StepPart::first(request), **session)) {
-    return error;
+  auto reached = checkAccess(books, machine, request, StepPart::first(request), **session);
+  if (!reached) {
+    return reached.takeError();
+  }
+  reach = std::move(*reached);
+  if (reach.isPrivate) {
+    time.protect();
   }
   const Underway underway(books, machine, **session, running, request.mark());
   if (llvm::Error error = tellStop(findPlan(), /*isCharged=*/false)) {
@@ -455,7 +519,12 @@ llvm::Expected<StepReply> Step::run() {
   if (llvm::Error error = Sessions::wake(**session, &running.flag())) {
     return tellStop(std::move(error), /*isCharged=*/false);
   }
-  return runAll();
+  try {
+    return inTime(runAll());
+  } catch (...) { // memory is short
+    time.end(running.flag());
+    throw;
+  }
 }
 
 } // namespace

@@ -50,6 +50,9 @@ llvm::Error StepBatch::add(const StepPart &part, bool &isFinal) {
   machine.entering(Phase::running);
   if (isFirst) {
     threads.emplace(machine.threads);
+    if (llvm::Error error = time.isOn() && !time.isBegun() ? beginTime(*step) : llvm::Error::success()) {
+      return error;
+    }
   }
   try {
     if (llvm::Error error = step->pay(threads->threads, isFirst)) {
@@ -67,6 +70,51 @@ llvm::Error StepBatch::add(const StepPart &part, bool &isFinal) {
   return llvm::Error::success();
 }
 
+/// Times of runs that tell of no rows, before the step is paid. The first one warms the process up. `isLoop`: some
+/// steps in each call.
+llvm::Expected<int64_t> StepBatch::rehearse(const StepRun &step, bool isLoop) {
+  constexpr unsigned kMost = 6, kSteps = 8;
+  constexpr int64_t kEnoughNs = 20'000'000, kLongNs = 500'000'000;
+  int64_t most = 0, all = 0;
+  unsigned steps = 1;
+  for (unsigned count = 0; count < kMost && (count < 2 || all < kEnoughNs); ++count) {
+    const int64_t begin = time.now();
+    if (llvm::Error error =
+            session.worker.rehearse(step.rehearsal(), steps, step.privateArguments(), step.words(), plan->facts,
+                                    threads->threads, {.stop = &session.running->flag()})) {
+      return error;
+    }
+    const int64_t took = time.now() - begin;
+    most = count <= 1 ? took / steps : std::max(most, took / steps);
+    all += took;
+    if (took >= kLongNs) {
+      break;
+    }
+    if (count == 0 && isLoop && took < kEnoughNs / kSteps) {
+      steps = kSteps;
+    }
+  }
+  return most;
+}
+
+llvm::Error StepBatch::beginTime(const StepRun &step) {
+  const std::shared_ptr<const CodeRef> code = step.code().shared_from_this();
+  const size_t steps = 1 + (request.repetitions() ? request.repetitions()->size() : 0);
+  const bool isLoop = steps > 1 && step.letsOthersFollow();
+  const StepPrices::Key key{code.get(), threads->threads, session.worker.currentLife(), isLoop};
+  std::optional<int64_t> price = session.prices.find(key);
+  if (!price) {
+    auto found = rehearse(step, isLoop);
+    if (!found) {
+      return found.takeError();
+    }
+    price = *found;
+    session.prices.add(key, code, *price);
+  }
+  time.begin(*price, step.sealsRelease() ? 1 : steps, plan->facts.publishes > 0);
+  return llvm::Error::success();
+}
+
 bool StepBatch::isOpen() const { return steps.empty() || (extra <= kExtraMost && steps.back()->letsOthersFollow()); }
 
 llvm::Error StepBatch::run(DoneReply &reply, uint64_t withinUs, llvm::function_ref<void()> committed) {
@@ -74,21 +122,38 @@ llvm::Error StepBatch::run(DoneReply &reply, uint64_t withinUs, llvm::function_r
   parts.reserve(steps.size());
   BoundWords uploads;
   for (const auto &step : steps) {
-    parts.push_back(step->part(since));
+    parts.push_back(step->part(since, isPrivate));
     llvm::append_range(uploads.uploads, step->words().uploads);
     llvm::append_range(uploads.memory, step->words().memory);
   }
   for (const auto &step : steps) { // they are admitted, and paid
     step->admitTables();
   }
+  const int64_t begin = time.isOn() ? time.now() : 0;
   auto ran = session.worker.run(parts, uploads, plan->facts, threads->threads, withinUs,
-                                {.stop = &session.running->flag(), .finish = &session.stop, .isSent = &isSent});
+                                {.stop = &session.running->flag(),
+                                 .finish = time.isOn() ? nullptr : &session.stop, // how many have run is not told
+                                 .isSent = &isSent});
+  if (time.isOn()) {
+    time.ran(time.now() - begin);
+  }
   llvm::Error error = ran ? llvm::Error::success() : ran.takeError();
   const size_t count = ran ? ran->parts.size() : 0;
   // Those that did not begin are given back; one that failed is paid.
   const size_t begun = ran ? std::clamp<size_t>(count + (ran->failure ? 1 : 0), 1, steps.size()) : steps.size();
   for (size_t at = steps.size(); at > begun; --at) {
     steps[at - 1]->putBack();
+  }
+  if (time.isOver()) {
+    llvm::consumeError(std::move(error));
+    error = requestError(wire::ErrorCode_Stopped,
+                         "the step took longer than this owner lets steps on private rows take, so its values are kept "
+                         "back and nothing of it was committed; what it cost is not given back. Run it again, or ask "
+                         "the data owner for a larger --headroom");
+  }
+  if (time.isOn() && time.steps() == 1) {
+    machine.running.renew(*session.running); // its deadline is for the run
+    time.hold(session.running->flag());
   }
   for (const auto &step : steps) { // before any lands: parts drop the states of the parts before them
     error = error ? std::move(error) : step->checkFiles();

@@ -15,10 +15,12 @@ namespace sojourn::owner {
 /// not land are taken back.
 class StepBatch {
 public:
+  /// `isPrivate`: the steps depend on private rows; `time`: of the message.
   StepBatch(OwnerBooks &books, StepMachine &machine, const wire::Step &request, const runtime::ProgramHash &hash,
-            Session &session, const std::shared_ptr<const Plan> &plan, size_t messageBytes)
+            Session &session, const std::shared_ptr<const Plan> &plan, size_t messageBytes, bool isPrivate,
+            ReplyTime &time)
       : books(books), machine(machine), request(request), hash(hash), session(session), plan(plan),
-        messageBytes(messageBytes), since(machine.worker.newId()) {}
+        messageBytes(messageBytes), isPrivate(isPrivate), time(time), since(machine.worker.newId()) {}
   ~StepBatch();
   StepBatch(const StepBatch &) = delete;
   StepBatch &operator=(const StepBatch &) = delete;
@@ -31,12 +33,15 @@ public:
   size_t size() const { return steps.size(); }
   bool isCharged() const { return charged; }
   /// Runs and lands them, one after another; `committed` is called with each commit. None but the first begins after
-  /// `withinUs` microseconds. Returns the error of the first that did not land; none where those that are left did not
-  /// begin: then fewer have landed than the batch has.
+  /// `withinUs` microseconds, 0: no matter when. Returns the error of the first that did not land; none where those
+  /// that are left did not begin: then fewer have landed than the batch has.
   llvm::Error run(DoneReply &reply, uint64_t withinUs, llvm::function_ref<void()> committed);
   size_t landed() const { return landedCount; }
 
 private:
+  llvm::Error beginTime(const StepRun &step);
+  llvm::Expected<int64_t> rehearse(const StepRun &step, bool isLoop);
+
   OwnerBooks &books;
   StepMachine &machine;
   const wire::Step &request;
@@ -44,6 +49,8 @@ private:
   Session &session;
   const std::shared_ptr<const Plan> &plan;
   const size_t messageBytes;
+  const bool isPrivate;
+  ReplyTime &time;
   const uint64_t since; ///< values of its steps have later numbers
   std::optional<StepQueue::Place> place;
   std::optional<MemoryBudget::Lease> memory;

@@ -182,7 +182,26 @@ llvm::Error StepRun::checkReleases() {
   return llvm::Error::success();
 }
 
-RunPart StepRun::part(uint64_t since) const {
+RunPart StepRun::rehearsal() const {
+  RunPart part;
+  part.code = &code();
+  part.words = bound->bound.words;
+  part.isPrivate = true;
+  return part;
+}
+
+std::vector<unsigned> StepRun::privateArguments() const {
+  std::vector<unsigned> found;
+  for (unsigned index = 0; index < bound->labels.size(); ++index) {
+    const LabelPtr &label = bound->labels[index];
+    if (privacy ? privacy->isPrivate(index) : !label || !label->sources().empty()) {
+      found.push_back(index);
+    }
+  }
+  return found;
+}
+
+RunPart StepRun::part(uint64_t since, bool isPrivate) const {
   std::vector<uint64_t> drops;
   drops.reserve(replaced.size());
   for (const Replaced &each : replaced) {
@@ -199,7 +218,8 @@ RunPart StepRun::part(uint64_t since) const {
           .words = bound->bound.words,
           .results = fresh,
           .context = privacy ? privacy->coinContext() : std::vector<uint64_t>(),
-          .drops = std::move(drops)};
+          .drops = std::move(drops),
+          .isPrivate = isPrivate};
 }
 
 PrivacyReport StepRun::report() const {

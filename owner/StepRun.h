@@ -41,6 +41,8 @@ public:
   void apply();
   /// Whether the next step of the message may be staged before this one has run.
   bool letsOthersFollow() const;
+  /// Whether a release of it is sealed when it has run, which is a write to the disk.
+  bool sealsRelease() const { return privacy && privacy->sealsRelease(); }
   /// It is admitted and paid: the session's worker may read its tables.
   void admitTables() const { bound->admitTables(/*isReadable=*/true); }
   /// Memory that a call of several steps keeps until its end, in bytes: values that the step replaces or releases, if
@@ -49,7 +51,11 @@ public:
   const CodeRef &code() const { return privacy ? privacy->code() : *plan->code; }
   /// For the worker. `drops`: values that the step replaces or releases, as far as they were made by steps since
   /// `since`.
-  RunPart part(uint64_t since) const;
+  RunPart part(uint64_t since, bool isPrivate) const;
+  /// For a run of which nothing is kept (WorkerStub::rehearse), and the arguments that are made up for it: tables, and
+  /// values that were computed from rows.
+  RunPart rehearsal() const;
+  std::vector<unsigned> privateArguments() const;
   const BoundWords &words() const { return bound->bound; }
   /// Whether the tables could be read during the run.
   llvm::Error checkFiles() const { return bound->checkFiles(); }

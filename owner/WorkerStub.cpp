@@ -338,9 +338,9 @@ static llvm::Expected<RanParts> readRan(WorkerPort &port, const calls::Ran &ran,
   return found;
 }
 
-llvm::Expected<RanParts> WorkerStub::run(llvm::ArrayRef<RunPart> parts, const BoundWords &bound,
-                                         const runtime::ProgramFacts &facts, unsigned threads, uint64_t withinUs,
-                                         const CallControl &control) {
+llvm::Expected<RanParts> WorkerStub::runParts(llvm::ArrayRef<RunPart> parts, const llvm::ArrayRef<unsigned> *madeUp,
+                                              const BoundWords &bound, const runtime::ProgramFacts &facts,
+                                              unsigned threads, uint64_t withinUs, const CallControl &control) {
   for (int attempt = 0;; ++attempt) {
     const uint64_t run = newId();
     size_t words = 0;
@@ -350,15 +350,17 @@ llvm::Expected<RanParts> WorkerStub::run(llvm::ArrayRef<RunPart> parts, const Bo
     FlatBufferBuilder builder(256 + 8 * words);
     std::vector<flatbuffers::Offset<calls::Part>> offsets;
     offsets.reserve(parts.size());
+    auto arguments = madeUp ? builder.CreateVector(madeUp->data(), madeUp->size()) : 0;
     for (const RunPart &part : parts) {
       auto list = [&](const std::vector<uint64_t> &from) { return from.empty() ? 0 : builder.CreateVector(from); };
       auto bindings = list(part.words), results = list(part.results), context = list(part.context),
            drops = list(part.drops);
-      offsets.push_back(calls::CreatePart(builder, part.code->id, bindings, results, context, drops));
+      offsets.push_back(
+          calls::CreatePart(builder, part.code->id, bindings, results, context, drops, part.isPrivate, arguments));
     }
     auto partsVector = builder.CreateVector(offsets);
     auto uploads = bound.uploads.empty() ? 0 : builder.CreateVector(bound.uploads);
-    auto body = calls::CreateRun(builder, run, partsVector, uploads, threads, withinUs);
+    auto body = calls::CreateRun(builder, run, partsVector, uploads, threads, withinUs, madeUp != nullptr);
     llvm::scope_exit forget([&] { drop({}, {}, run); }); // unless it has ended, as one that waits
     CallControl own = control;
     own.answerBuffers = parts.size() * facts.results.size();
@@ -381,6 +383,34 @@ llvm::Expected<RanParts> WorkerStub::run(llvm::ArrayRef<RunPart> parts, const Bo
     }
     return readRan(*port, ran, answer->second, parts, facts);
   }
+}
+
+llvm::Expected<RanParts> WorkerStub::run(llvm::ArrayRef<RunPart> parts, const BoundWords &bound,
+                                         const runtime::ProgramFacts &facts, unsigned threads, uint64_t withinUs,
+                                         const CallControl &control) {
+  return runParts(parts, nullptr, bound, facts, threads, withinUs, control);
+}
+
+llvm::Error WorkerStub::rehearse(const RunPart &part, unsigned times, llvm::ArrayRef<unsigned> madeUp,
+                                 const BoundWords &bound, const runtime::ProgramFacts &facts, unsigned threads,
+                                 const CallControl &control) {
+  std::vector<RunPart> parts(times, part);
+  std::vector<uint64_t> kept; // of the part before, which the next one replaces
+  for (RunPart &each : parts) {
+    each.drops = std::move(kept);
+    kept.clear();
+    uint64_t next = newIds(facts.results.size());
+    for (const runtime::ResultSpec &result : facts.results) {
+      each.results.push_back(result.kind == StepResult::Publish ? 0 : next++);
+    }
+    llvm::copy_if(each.results, std::back_inserter(kept), [](uint64_t id) { return id != 0; });
+  }
+  auto ran = runParts(parts, &madeUp, bound, facts, threads, 0, control);
+  drop(kept); // unknown ones are none
+  if (!ran) {
+    return ran.takeError();
+  }
+  return ran->failure ? llvm::make_error<RequestError>(std::move(*ran->failure)) : llvm::Error::success();
 }
 
 llvm::Expected<WorkerStub::Received> WorkerStub::put(uint64_t value, size_t size, size_t offset,

@@ -68,6 +68,7 @@ struct BoundWords {
 struct RunPart {
   const CodeRef *code = nullptr;
   std::vector<uint64_t> words, results, context, drops;
+  bool isPrivate = false; ///< depends on private rows
 };
 
 /// What interrupts a call, and looks on: see WorkerCall.
@@ -121,6 +122,11 @@ public:
                                const runtime::ProgramFacts &facts, unsigned threads, uint64_t withinUs,
                                const CallControl &control);
 
+  /// Runs a part `times` times, as `run` does, with coins of its own and made-up numbers in the place of the arguments
+  /// `madeUp`, and drops the results: its time depends on shapes and on values of the other arguments alone.
+  llvm::Error rehearse(const RunPart &part, unsigned times, llvm::ArrayRef<unsigned> madeUp, const BoundWords &bound,
+                       const runtime::ProgramFacts &facts, unsigned threads, const CallControl &control);
+
   struct Received {
     size_t bytes = 0; ///< that stand, from the start
     bool isBits = true;
@@ -146,6 +152,8 @@ public:
   /// Of a session's worker, in its turn. Gets it ready for a message; true where it holds nothing yet, so that the
   /// session's values are to be adopted.
   llvm::Expected<bool> begin(const runtime::StopFlag *stop);
+  /// Which of its lives, each of which begins without values and warm code.
+  uint64_t currentLife() const { return life; }
   void end() noexcept { port->end(); }
   /// The message is over.
   void rest() noexcept { port->rest(); }
@@ -156,6 +164,10 @@ public:
 private:
   WorkerStub(std::unique_ptr<WorkerPort> port, std::shared_ptr<std::atomic<uint64_t>> ids)
       : port(std::move(port)), nextId(std::move(ids)), isOfSession(true) {}
+  /// `madeUp`: of a rehearsal; else null.
+  llvm::Expected<RanParts> runParts(llvm::ArrayRef<RunPart> parts, const llvm::ArrayRef<unsigned> *madeUp,
+                                    const BoundWords &bound, const runtime::ProgramFacts &facts, unsigned threads,
+                                    uint64_t withinUs, const CallControl &control);
   /// Makes a code known that the worker did not know.
   llvm::Error teach(const CodeRef &code, const runtime::StopFlag *stop);
   /// Drops codes and tables that are used no more.

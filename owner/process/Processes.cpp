@@ -251,7 +251,7 @@ llvm::Expected<std::shared_ptr<const TableFile>> fileOf(const Dataset &rows) {
     }
     end = (end + 63) / 64 * 64;
     file->offsets.push_back(end);
-    for (uint64_t done = 0; isWritten && done < size;) {
+    for (uint64_t done = 0; isWritten && column.data != nullptr && done < size;) {
       const ssize_t count = pwrite(file->descriptor, static_cast<const char *>(column.data) + done, size - done,
                                    static_cast<off_t>(end + done));
       isWritten = count > 0;
@@ -294,9 +294,10 @@ llvm::Error WorkerProcess::map(uint64_t table, const Dataset *rows) {
     columns.push_back(
         calls::CreateTableColumn(builder, name, static_cast<uint8_t>(column.element), dims, (*file)->offsets[at]));
   }
+  const bool isEmpty = llvm::any_of(rows->columns(), [](const Column &column) { return column.data == nullptr; });
   auto name = builder.CreateString(rows->name());
   auto columnsVector = builder.CreateVector(columns);
-  builder.Finish(calls::CreateTableRows(builder, table, name, rows->rows(), columnsVector, (*file)->size));
+  builder.Finish(calls::CreateTableRows(builder, table, name, rows->rows(), columnsVector, (*file)->size, isEmpty));
   auto buffer = std::make_shared<runtime::Buffer>(nullptr, 1, (*file)->descriptor, runtime::newFileNumber());
   return link->send(FrameKind::table, {reinterpret_cast<const char *>(builder.GetBufferPointer()), builder.GetSize()},
                     {std::move(buffer)}, waiting, /*isOnce=*/true);

@@ -165,7 +165,7 @@ private:
       made.name = column->name()->str();
       made.element = static_cast<runtime::Element>(column->element());
       made.dims.assign(column->dims()->begin(), column->dims()->end());
-      made.data = begin + column->offset();
+      made.data = told.is_empty() ? nullptr : begin + column->offset();
     }
     auto guard = guardMapped(begin, file->size(), file);
     auto rows =

@@ -20,20 +20,20 @@ void HeldThings::insertCode(uint64_t id, HeldCode code) {
   lock.unlock();
 }
 
-std::shared_ptr<const runtime::RowSource> HeldThings::table(uint64_t id) const {
+std::shared_ptr<const TableRows> HeldThings::table(uint64_t id) const {
   std::shared_lock lock(codesMutex);
   auto found = tables.find(id);
   return found == tables.end() ? nullptr : found->second;
 }
 
-void HeldThings::insertTable(uint64_t id, std::shared_ptr<const runtime::RowSource> rows) {
+void HeldThings::insertTable(uint64_t id, std::shared_ptr<const TableRows> rows) {
   std::unique_lock lock(codesMutex);
   tables[id].swap(rows);
   lock.unlock();
 }
 
 void HeldThings::removeTable(uint64_t id) {
-  std::shared_ptr<const runtime::RowSource> gone;
+  std::shared_ptr<const TableRows> gone;
   std::unique_lock lock(codesMutex);
   if (auto found = tables.find(id); found != tables.end()) {
     gone = std::move(found->second);

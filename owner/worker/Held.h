@@ -4,6 +4,7 @@
 #define SOJOURN_OWNER_WORKER_HELD_H
 
 #include "owner/worker/Port.h"
+#include "owner/worker/TableRows.h"
 #include "owner/worker/Worker.h"
 #include "runtime/facts/PrivateTerms.h"
 
@@ -42,8 +43,8 @@ public:
   HeldCode code(uint64_t id) const;
   void insertCode(uint64_t id, HeldCode code);
 
-  std::shared_ptr<const runtime::RowSource> table(uint64_t id) const;
-  void insertTable(uint64_t id, std::shared_ptr<const runtime::RowSource> rows);
+  std::shared_ptr<const TableRows> table(uint64_t id) const;
+  void insertTable(uint64_t id, std::shared_ptr<const TableRows> rows);
   void removeTable(uint64_t id);
 
   /// The memory of a value of this type, or of a whole upload; null where there is none.
@@ -65,7 +66,7 @@ public:
 private:
   mutable std::shared_mutex codesMutex;
   std::unordered_map<uint64_t, HeldCode> codes;
-  std::unordered_map<uint64_t, std::shared_ptr<const runtime::RowSource>> tables; ///< under `codesMutex`
+  std::unordered_map<uint64_t, std::shared_ptr<const TableRows>> tables; ///< under `codesMutex`
   mutable std::mutex valuesMutex;
   std::unordered_map<uint64_t, HeldValue> values;
 };

@@ -3,6 +3,7 @@
 #include "owner/worker/PartsRun.h"
 
 #include "owner/worker/Coins.h"
+#include "owner/worker/MadeUp.h"
 #include "owner/worker/ProgramCode.h"
 #include "runtime/Error.h"
 #include "runtime/Extent.h"
@@ -135,6 +136,23 @@ llvm::Error PartBindings::bind(llvm::ArrayRef<runtime::ArgSpec> args, const Numb
   return llvm::Error::success();
 }
 
+llvm::Error PartBindings::makeUp(const flatbuffers::Vector<uint32_t> *arguments, runtime::BufferPool &buffers) {
+  for (flatbuffers::uoffset_t at = 0; arguments && at < arguments->size(); ++at) {
+    const uint32_t index = arguments->Get(at);
+    if (index >= bindings.size()) {
+      return wrongCall("argument " + Twine(index) + " to be made up, the program has " + Twine(bindings.size()));
+    }
+    runtime::Binding &binding = bindings[index];
+    if (binding.table) {
+      tables.push_back(std::make_shared<MadeUpRows>(static_cast<const TableRows *>(binding.table)->table()));
+      binding.table = tables.back().get();
+    } else {
+      binding.tensor = madeUp(binding.tensor.type, buffers);
+    }
+  }
+  return llvm::Error::success();
+}
+
 void PartBindings::keep() {
   for (runtime::Binding &binding : bindings) {
     if (binding.tensor.buffer && binding.tensor.buffer->isBorrowed()) {
@@ -193,6 +211,9 @@ llvm::Error PartsRun::runPart(const sojourn_worker::Part &part, const runtime::R
   if (llvm::Error error = bound.bind(step.args().drop_back(coins.size()), part.words(), *held)) {
     return error;
   }
+  if (llvm::Error error = call->rehearses() ? bound.makeUp(part.made_up(), *buffers) : llvm::Error::success()) {
+    return error;
+  }
   if (code.proved) {
     // Traits may have changed since the proof.
     if (std::string reason = worker->lacksForPrivateTables(); !reason.empty()) {
@@ -207,10 +228,13 @@ llvm::Error PartsRun::runPart(const sojourn_worker::Part &part, const runtime::R
     llvm::append_range(bound.bindings, drawCoins(coins, options.threads, context));
   }
   runtime::RunOptions own = options;
-  own.isPrivate = code.proved != nullptr;
+  own.isPrivate = code.proved != nullptr || part.is_private();
   auto outcome = step.start(bound.bindings, own);
   if (!outcome) {
     return outcome.takeError();
+  }
+  if (outcome->waits && call->rehearses()) {
+    return requestError(wire::ErrorCode_Internal, "a step that waits for other owners cannot be rehearsed");
   }
   if (outcome->waits) {
     suspended = std::move(outcome->waits);

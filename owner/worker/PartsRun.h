@@ -59,6 +59,8 @@ public:
   /// One word for each of the arguments. An Internal error names a number that nothing has, or another type: the front
   /// has checked them.
   llvm::Error bind(llvm::ArrayRef<runtime::ArgSpec> args, const Numbers *words, const HeldThings &held);
+  /// Made-up numbers, of the same shapes, in the place of these arguments (MadeUp.h).
+  llvm::Error makeUp(const flatbuffers::Vector<uint32_t> *arguments, runtime::BufferPool &buffers);
   /// Copies of all memory that belongs to the call.
   void keep();
 

@@ -68,7 +68,7 @@ void readEntries(const Column &column, int64_t rows, llvm::ArrayRef<int64_t> ind
   size_t to = static_cast<size_t>(count) * runtime::byteWidth(element);
   auto *target = static_cast<uint8_t *>(out);
   for (int64_t row : indices) {
-    if (row < 0 || row >= rows || runtime::isComplex(element)) {
+    if (row < 0 || row >= rows || !column.data || runtime::isComplex(element)) {
       std::memset(target, 0, to);
     } else {
       const uint8_t *source = static_cast<const uint8_t *>(column.data) + static_cast<size_t>(row) * from;
@@ -99,7 +99,7 @@ void TableRows::readRows(llvm::ArrayRef<std::string> columnNames, llvm::ArrayRef
       const uint8_t *values = stored;
       // The owner checks the columns of every step, no column converts to complex numbers, and shaped
       // columns are read alone: zeros keep the read total all the same.
-      if (!found || !found->dims.empty() || runtime::isComplex(element)) {
+      if (!found || !found->data || !found->dims.empty() || runtime::isComplex(element)) {
         std::memset(stored, 0, sizeof(stored));
       } else {
         gather(*found, rowCount, block, stored);

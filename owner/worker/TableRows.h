@@ -20,6 +20,8 @@ public:
   void readRows(llvm::ArrayRef<std::string> columnNames, llvm::ArrayRef<int64_t> indices, runtime::Element element,
                 void *out) const override;
 
+  const std::shared_ptr<const Dataset> &table() const { return dataset; }
+
 private:
   const std::shared_ptr<const Dataset> dataset;
 };

@@ -12,13 +12,19 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 
 class OwnerProcess:
-    """`sojourn-owner serve` on this machine, and what its own log says of the requests that reached it."""
+    """`sojourn-owner serve` on this machine, and what its own log says of the requests that reached it.
+
+    Its replies leave at once unless the options say otherwise: the machine does other things beside a test, and steps on
+    private tables would take longer than their time now and then.
+    """
 
     def __init__(self, folder: pathlib.Path, address: str | None = None, *options: str):
         self.address, self.store = address or f"ipc://{folder}/o.sock", folder / "store"
         self._log = folder / "log"
         if self.address.startswith("tcp:"):
             options = (*options, "--plain-tcp")
+        if "--headroom" not in options:
+            options = (*options, "--headroom", "0")
         command = [ROOT / "build/bin/sojourn-owner", "serve", "--store", self.store, "--listen", self.address, *options]
         with self._log.open("w") as log:
             self._process = subprocess.Popen([*command, "--verbose"], stdout=log, stderr=log)

@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+// Times of replies (see ReplyTime.h).
+#include "owner/ReplyTime.h"
+
+#include "owner/WorkerStub.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+
+namespace sojourn::owner {
+
+/// A run of a few microseconds is late by as much as the system gives its processor to others.
+static constexpr double kLeastNs = 1'500'000;
+/// Units in what is allowed, from which on it is rounded up by less than this part of it.
+static constexpr uint64_t kUnits = 32;
+/// Of the headroom, for messages that publish nothing: being late costs them a bit, not their steps.
+static constexpr double kQuietShare = 0.25;
+/// A late message waits for whole quanta of so many units.
+static constexpr int64_t kLateUnits = 8;
+static constexpr double kLongestNs = 0x1p60;
+
+Quantum Quantum::of(double headroom, int64_t stepNs, size_t steps, bool publishes) {
+  const double count = static_cast<double>(std::max<size_t>(steps, 1));
+  const double more = (headroom - 1) * (publishes ? 1 : kQuietShare) / std::sqrt(std::sqrt(count));
+  const double expected = static_cast<double>(std::max<int64_t>(stepNs, 1)) * count * (1 + std::max(more, 0.0));
+  const auto wanted = static_cast<uint64_t>(std::min(expected + (publishes ? kLeastNs : kLeastNs / 8), kLongestNs));
+  const uint64_t unit = std::max<uint64_t>(std::bit_floor(wanted) / kUnits, 1);
+  return {static_cast<int64_t>((wanted + unit - 1) / unit * unit), static_cast<int64_t>(unit)};
+}
+
+std::optional<int64_t> StepPrices::find(const Key &key) const {
+  for (auto at = prices.rbegin(); at != prices.rend(); ++at) {
+    if (at->key == key && !at->code.expired()) {
+      return at->stepNs;
+    }
+  }
+  return std::nullopt;
+}
+
+void StepPrices::add(const Key &key, const std::shared_ptr<const CodeRef> &code, int64_t stepNs) {
+  if (prices.size() >= kMost) {
+    prices.erase(prices.begin());
+  }
+  prices.push_back({key, code, stepNs});
+}
+
+void ReplyTime::begin(int64_t stepNs, size_t steps, bool publishes) {
+  publishing = publishes;
+  price = stepNs;
+  const double each = static_cast<double>(std::max<int64_t>(stepNs, 1)) * std::max(headroom, 1.0);
+  const double most = std::max(1.0, static_cast<double>(kMessageNs) / each);
+  count = std::min(std::max<size_t>(steps, 1), static_cast<size_t>(most));
+  quantum = Quantum::of(headroom, stepNs, count, publishes);
+}
+
+void ReplyTime::settle(size_t done, const std::atomic<bool> &stop) {
+  if (!isBegun()) {
+    return;
+  }
+  const double part = static_cast<double>(done) / static_cast<double>(count);
+  const int64_t left = static_cast<int64_t>(part * static_cast<double>(quantum.allowed)) - spent - waited;
+  if (left > 0) {
+    environment->waitUntil(now() + left, stop);
+    waited += left;
+  }
+}
+
+void ReplyTime::hold(const std::atomic<bool> &stop) {
+  if (!isBegun() || spent == 0 || heldUntil) {
+    return;
+  }
+  const auto told = [](uint64_t outcomes) { return static_cast<uint64_t>(std::bit_width(outcomes - 1)); };
+  int64_t allowed = quantum.allowed;
+  const int64_t past = spent + waited;
+  if (past > allowed) {
+    // Each further quantum is twice as long where the reply is withheld.
+    int64_t more = publishing ? allowed : kLateUnits * quantum.unit;
+    uint64_t quanta = 0;
+    for (; past > allowed; more *= publishing ? 2 : 1) {
+      allowed += more;
+      ++quanta;
+    }
+    bits += told(quanta + 1) + (publishing ? told(count) : 0);
+  }
+  const int64_t begin = now();
+  heldUntil = begin + (allowed - past);
+  environment->waitUntil(*heldUntil, stop);
+  if (stop.load(std::memory_order_relaxed)) { // whether the runs had ended by then, and how many
+    bits += 1 + told(count);
+    const std::atomic<bool> never{false};
+    environment->waitUntil(std::min(std::max(*heldUntil, begin), now() + kStopNs), never);
+  }
+}
+
+uint64_t ReplyTime::end(const std::atomic<bool> &stop) {
+  hold(stop);
+  if (heldUntil) { // not if it is stopped
+    const int64_t since = std::max<int64_t>(now() - *heldUntil, 0);
+    environment->waitUntil(*heldUntil + (since / kAlignNs + 1) * kAlignNs, stop);
+  }
+  return bits;
+}
+
+} // namespace sojourn::owner
