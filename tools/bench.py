@@ -15,6 +15,7 @@ import subprocess
 import sys
 import tempfile
 
+import bench_channels
 import bench_history
 import bench_private
 import bench_replays
@@ -285,12 +286,18 @@ def private(arguments):
 
 
 def main():
+    words = sys.argv[1:]
+    if "--channels" in words:  # it has options of its own
+        return bench_channels.main([word for word in words if word != "--channels"])
     parser = argparse.ArgumentParser(prog="tools/bench", description=__doc__.splitlines()[0])
     parser.add_argument("--threads", type=int, nargs="+", default=[1, 2], help="thread counts (1 2)")
     parser.add_argument("--rounds", type=int, default=30, help="interleaved rounds of each case (30)")
     parser.add_argument("--privacy", action="store_true", help="compare private steps with plain ones and with Opacus")
     parser.add_argument(
         "--analysis", action="store_true", help="time the owner's work on a private program before its first run"
+    )
+    parser.add_argument(
+        "--channels", action="store_true", help="what times tell of private rows; see tools/bench --channels --help"
     )
     parser.add_argument("--cases", nargs="+", choices=CASES, metavar="CASE", help=f"only these: {', '.join(CASES)}")
     parser.add_argument("--no-compile", action="store_true", help="skip torch.compile")
@@ -328,4 +335,4 @@ def main():
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())
