@@ -124,6 +124,8 @@ private:
   size_t goal = 1; ///< steps of the next batch
   PrivateReach reach;
   ReplyTime time;
+  size_t firstOnRows =
+      SIZE_MAX; ///< the first step on private rows of a message that began without; the next one begins there
   /// The steps that have run last: what they took of the machine is given back when the reply may leave.
   std::optional<StepBatch> lastBatch;
 };
@@ -275,7 +277,7 @@ bool Step::isOver(int64_t begin) const { return !time.isOn() && (leftMs(begin) <
 
 /// Steps that the message gets, if nothing else ends it.
 size_t Step::stepCount() const {
-  const size_t all = 1 + length(request.repetitions());
+  const size_t all = std::min(1 + length(request.repetitions()), firstOnRows);
   return time.isBegun() ? std::min(all, time.steps()) : all;
 }
 
@@ -297,7 +299,17 @@ std::optional<RequestError> Step::fill(StepBatch &batch, StepPart &part, size_t 
       llvm::Error error = llvm::Error::success();
       if (next > 0) { // all of it may end while the message runs
         error = books.accounts->checkKey((*session)->account, (*session)->key);
-        error = error ? std::move(error) : checkAccess(books, machine, request, binds, **session).takeError();
+        auto reached = error ? std::move(error) : checkAccess(books, machine, request, binds, **session);
+        if (reached && reached->isPrivate && !reach.isPrivate) { // its message waits
+          firstOnRows = next;
+          return std::nullopt;
+        }
+        if (reached && reached->tables != reach.tables) {
+          reach.tables.insert(reach.tables.end(), reached->tables.begin(), reached->tables.end());
+          llvm::sort(reach.tables);
+          reach.tables.erase(llvm::unique(reach.tables), reach.tables.end());
+        }
+        error = reached.takeError();
       }
       if (error = error ? std::move(error) : batch.add(binds, isFinal); error) {
         RequestError found = takeRequestError(std::move(error));

@@ -226,6 +226,38 @@ TEST_F(ReplyTimes, KeptRowsCountAsRows) {
   EXPECT_EQ(timeOf([&] { EXPECT_EQ(copy(3), ""); }), time);
 }
 
+/// A message whose first step is on no private row ends before the first that is.
+TEST_F(ReplyTimes, ALaterStepOnRowsBeginsAMessage) {
+  ASSERT_EQ(read(1).error(), "");
+  StepRequest keep;
+  keep.uploads = {f32({4, 1}, {1, 2, 3, 4})};
+  keep.results = {2};
+  const auto program = encode(moduleText("(%v: tensor<4x1xf32> {sojourn.kind = \"upload\"}) -> "
+                                         "(tensor<4x1xf32> {sojourn.result = \"keep\"})",
+                                         "    return %v : tensor<4x1xf32>"));
+  ASSERT_EQ(client->run(program, keep).error(), "");
+  const size_t before = runs;
+  StepRequest message;
+  message.states = {2};
+  message.results = {3};
+  message.repetitions.resize(3);
+  for (size_t at = 0; at < 3; ++at) {
+    message.repetitions[at].states = {at == 1 ? 1u : 2u}; // rows
+    message.repetitions[at].results = {4 + at};
+  }
+  const size_t waited = waits;
+  Reply reply = client->run(copyProgram(), message);
+  ASSERT_EQ(reply.error(), "");
+  EXPECT_EQ(reply.root->body_as_Done()->steps(), 2u);
+  EXPECT_EQ(runs - before, 2u);
+  EXPECT_EQ(waits, waited);
+  StepRequest rest;
+  rest.states = {1};
+  rest.results = {5};
+  EXPECT_EQ(client->run(copyProgram(), rest).error(), "");
+  EXPECT_GT(waits, waited);
+}
+
 /// Open tables, values of the client, and the data owner's own process pay nothing.
 TEST_F(ReplyTimes, OthersDoNotWait) {
   EXPECT_EQ(sum("open").error(), "");
