@@ -11,7 +11,7 @@
 namespace sojourn::owner {
 
 /// A run of a few microseconds is late by as much as the system gives its processor to others.
-static constexpr double kLeastNs = 1'500'000;
+static constexpr double kLeastNs = 3'000'000;
 /// Units in what is allowed, from which on it is rounded up by less than this part of it.
 static constexpr uint64_t kUnits = 32;
 /// Of the headroom, for messages that publish nothing: being late costs them a bit, not their steps.
@@ -24,7 +24,7 @@ Quantum Quantum::of(double headroom, int64_t stepNs, size_t steps, bool publishe
   const double count = static_cast<double>(std::max<size_t>(steps, 1));
   const double more = (headroom - 1) * (publishes ? 1 : kQuietShare) / std::sqrt(std::sqrt(count));
   const double expected = static_cast<double>(std::max<int64_t>(stepNs, 1)) * count * (1 + std::max(more, 0.0));
-  const auto wanted = static_cast<uint64_t>(std::min(expected + (publishes ? kLeastNs : kLeastNs / 8), kLongestNs));
+  const auto wanted = static_cast<uint64_t>(std::min(expected + (publishes ? kLeastNs : kLeastNs / 16), kLongestNs));
   const uint64_t unit = std::max<uint64_t>(std::bit_floor(wanted) / kUnits, 1);
   return {static_cast<int64_t>((wanted + unit - 1) / unit * unit), static_cast<int64_t>(unit)};
 }

@@ -130,7 +130,7 @@ TEST(Quanta, AreRoundedUpToPowersOfTwo) {
     const double count = static_cast<double>(steps);
     const double least = static_cast<double>(step) * (count + (headroom - 1) * std::pow(count, 0.75));
     EXPECT_GE(static_cast<double>(quantum.allowed) * 1.000001, least);
-    EXPECT_LE(static_cast<double>(quantum.allowed), (least + 1'500'000) * (1 + 1.0 / 32) + 1);
+    EXPECT_LE(static_cast<double>(quantum.allowed), (least + 3'000'000) * (1 + 1.0 / 32) + 1);
     EXPECT_LE(Quantum::of(headroom, step, steps, false).allowed, quantum.allowed);
   }
 }
