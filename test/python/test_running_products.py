@@ -45,7 +45,9 @@ def test_gradients(device, seed, name, zeros, order, dtype):
     with sojourn.step():
         found = sojourn.publish(run(FUNCTIONS[name], x.to(device), order))
     for ours, theirs in zip(found.value, run(FUNCTIONS[name], x, order), strict=True):
-        torch.testing.assert_close(ours, theirs.resolve_conj(), rtol=1e-9, atol=1e-9)
+        # Where terms cancel, what is left has the rounding of the largest ones.
+        atol = 1e-9 * max(1.0, float(theirs.abs().max()))
+        torch.testing.assert_close(ours, theirs.resolve_conj(), rtol=1e-9, atol=atol)
 
 
 def test_infinities_behind_a_zero(device, seed):
