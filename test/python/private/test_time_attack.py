@@ -21,6 +21,11 @@ from channel_statistics import Guess, capacity, guess, interval, largest_t, trai
 
 COUNT = int(os.environ.get("SOJOURN_TIME_TRIALS", "4000"))
 WORLDS = ("zero", "one")
+# Beside other work of the machine neither the defence nor its control can be told from that work.
+quiet_machine = pytest.mark.skipif(
+    "SOJOURN_TIME_TRIALS" not in os.environ,
+    reason="needs a quiet machine: set SOJOURN_TIME_TRIALS, for example to 4000",
+)
 
 
 @pytest.fixture
@@ -41,6 +46,7 @@ def guessed(replies: Replies, asked: int) -> Guess:
     return found
 
 
+@quiet_machine
 @pytest.mark.slow
 @pytest.mark.alone
 @pytest.mark.timeout(1800)
@@ -53,6 +59,7 @@ def test_the_time_of_a_reply_tells_no_label(store, seed, publishes):
     assert found.most <= most, f"shown by {found.trials} trials, of {TRIALS} that show all"
 
 
+@quiet_machine
 @pytest.mark.slow
 @pytest.mark.alone
 @pytest.mark.parametrize("publishes", [False, True], ids=["publishes nothing", "publishes with noise"])
