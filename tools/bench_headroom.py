@@ -7,6 +7,7 @@ that took longer than their time.
 """
 
 import argparse
+import functools
 import pathlib
 import statistics
 import subprocess
@@ -87,7 +88,7 @@ class Server:
 def tried(server: Server, function, *arguments) -> None:
     """Counts a step that took longer than its time in `late`."""
     try:
-        function(*arguments[:2], **({"per_trip": arguments[2]} if len(arguments) > 2 else {}))
+        function(*arguments)
     except sojourn.Error as error:
         if "took longer" not in str(error):
             raise
@@ -112,7 +113,7 @@ def loop_times(server: Server, publishes: bool, count: int):
         begin = time.perf_counter()
         with sojourn.privacy(server.table, noise_multiplier=2.0, clip=1.0):
             batches = server.table.batches(FEATURES, label="y", size=SIZE, epochs=epochs)
-            tried(server, sojourn.loop, train, batches, 64)
+            tried(server, functools.partial(sojourn.loop, per_trip=64), train, batches)
         yield (time.perf_counter() - begin) / (epochs * ROWS // SIZE)
 
 
