@@ -103,7 +103,10 @@ llvm::Expected<PrivateReach> checkAccess(OwnerBooks &books, const StepMachine &m
   tables.erase(llvm::unique(tables), tables.end());
   std::vector<std::string> charged;
   std::set<Source> sources = sourcesOf(part, session, reach.isPrivate);
-  if (tables.empty() && sources.empty()) {
+  if (reach.isPrivate) {
+    reach.tables.assign(session.reached.begin(), session.reached.end());
+  }
+  if (tables.empty() && sources.empty() && !reach.isPrivate) {
     return reach;
   }
   const signing::PublicKey &own = books.store->owner();

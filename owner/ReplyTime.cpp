@@ -11,7 +11,7 @@
 namespace sojourn::owner {
 
 /// A run of a few microseconds is late by as much as the system gives its processor to others.
-static constexpr double kLeastNs = 3'000'000;
+static constexpr double kLeastNs = 2'000'000;
 /// Units in what is allowed, from which on it is rounded up by less than this part of it.
 static constexpr uint64_t kUnits = 32;
 /// Of the headroom, for messages that publish nothing: being late costs them a bit, not their steps.

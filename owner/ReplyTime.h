@@ -47,7 +47,7 @@ private:
     std::weak_ptr<const CodeRef> code; ///< another one may come to its address
     int64_t stepNs;
   };
-  std::vector<Price> prices; ///< the last used one at the end
+  std::vector<Price> prices; ///< the newest one at the end
 };
 
 /// Of one message, in its session's turn. Runs are measured, everything else about a step is public. What the runs left

@@ -68,9 +68,9 @@ const NumberSetting kNumbers[] = {
      kBytesMost, true, [](const ServeSettings &s) { return static_cast<double>(s.limits.processBytes); },
      [](ServeSettings &s, double value) { s.limits.processBytes = whole<size_t>(value); }},
     {"time", "headroom", "--headroom",
-     "how much longer than in rehearsals the runs of a step on private rows may take, as a factor; the reply leaves "
-     "when "
-     "that time is over, so that it tells nothing of rows; 0: replies leave at once, and their time may tell of rows",
+     "factor by which the runs of a step on private rows may take longer than in rehearsals; the reply leaves when "
+     "that "
+     "time is over, so that it tells nothing of rows; 0: replies leave at once, and their time may tell of rows",
      0, 1'000, false, [](const ServeSettings &s) { return s.limits.timeHeadroom; },
      [](ServeSettings &s, double value) { s.limits.timeHeadroom = value; }},
     {"time", "overrun_bits", "--overrun-bits",

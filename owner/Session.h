@@ -138,6 +138,7 @@ struct Session {
     size_t steps = 1;
   } pace;
   StepPrices prices;              ///< of steps that depend on private rows
+  std::set<std::string> reached;  ///< private tables that its steps have bound; values of unknown origin are theirs
   size_t held = 0, uploading = 0; ///< bytes that count for its account: of everything, of uploads
   /// Values that it no longer has, until the worker drops them (`dropValues`).
   DroppedValues dropped;

@@ -124,8 +124,8 @@ private:
   size_t goal = 1; ///< steps of the next batch
   PrivateReach reach;
   ReplyTime time;
-  size_t firstOnRows =
-      SIZE_MAX; ///< the first step on private rows of a message that began without; the next one begins there
+  /// Of a message that began without private rows: its first step on them, before which it ends.
+  size_t firstOnRows = SIZE_MAX;
   /// The steps that have run last: what they took of the machine is given back when the reply may leave.
   std::optional<StepBatch> lastBatch;
 };
@@ -308,6 +308,7 @@ std::optional<RequestError> Step::fill(StepBatch &batch, StepPart &part, size_t 
           reach.tables.insert(reach.tables.end(), reached->tables.begin(), reached->tables.end());
           llvm::sort(reach.tables);
           reach.tables.erase(llvm::unique(reach.tables), reach.tables.end());
+          (*session)->reached.insert(reach.tables.begin(), reach.tables.end());
         }
         error = reached.takeError();
       }
@@ -514,6 +515,7 @@ llvm::Expected<StepReply> Step::run() {
   }
   reach = std::move(*reached);
   if (reach.isPrivate) {
+    (*session)->reached.insert(reach.tables.begin(), reach.tables.end());
     time.protect();
   }
   const Underway underway(books, machine, **session, running, request.mark());

@@ -20,8 +20,8 @@ uint64_t mixed(uint64_t x) {
   return x ^ (x >> 31);
 }
 
-/// Numbers `first` and on of the sequence `key`.
-void fill(uint64_t key, int64_t first, runtime::Element element, void *out, int64_t count) {
+/// Numbers `first` and on of the sequence.
+void fill(int64_t first, runtime::Element element, void *out, int64_t count) {
   if (runtime::isComplex(element)) { // a pair of reals
     element = runtime::byteWidth(element) == 8 ? runtime::Element::f32 : runtime::Element::f64;
     count *= 2;
@@ -33,7 +33,7 @@ void fill(uint64_t key, int64_t first, runtime::Element element, void *out, int6
   for (int64_t at = 0; at < count; at += kPiece) {
     const int64_t n = std::min(kPiece, count - at);
     for (int64_t index = 0; index < n; ++index) {
-      const uint64_t bits = mixed(key + static_cast<uint64_t>(first + at + index));
+      const uint64_t bits = mixed(static_cast<uint64_t>(first + at + index));
       piece[static_cast<size_t>(index)] = std::bit_cast<float>(0x41800000u | static_cast<uint32_t>(bits >> 41)) - 24;
       if (element == runtime::Element::i1) {
         piece[static_cast<size_t>(index)] = static_cast<float>(bits & 1);
@@ -48,8 +48,7 @@ void fill(uint64_t key, int64_t first, runtime::Element element, void *out, int6
 
 runtime::HostTensor madeUp(const runtime::TensorType &type, runtime::BufferPool &buffers) {
   runtime::HostTensor tensor{type, buffers.allocate(type.bytes())};
-  fill(0, 0, type.element, tensor.buffer->data(),
-       static_cast<int64_t>(type.bytes() / runtime::byteWidth(type.element)));
+  fill(0, type.element, tensor.buffer->data(), static_cast<int64_t>(type.bytes() / runtime::byteWidth(type.element)));
   return tensor;
 }
 
@@ -62,7 +61,7 @@ void MadeUpRows::readRows(llvm::ArrayRef<std::string> columnNames, llvm::ArrayRe
   }
   auto *target = static_cast<uint8_t *>(out);
   for (int64_t row : indices) { // row by row, as rows are read
-    fill(static_cast<uint64_t>(row), row * each, element, target, each);
+    fill(row * each, element, target, each);
     target += static_cast<size_t>(each) * runtime::byteWidth(element);
   }
 }

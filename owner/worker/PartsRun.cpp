@@ -139,8 +139,9 @@ llvm::Error PartBindings::bind(llvm::ArrayRef<runtime::ArgSpec> args, const Numb
 llvm::Error PartBindings::makeUp(const flatbuffers::Vector<uint32_t> *arguments, runtime::BufferPool &buffers) {
   for (flatbuffers::uoffset_t at = 0; arguments && at < arguments->size(); ++at) {
     const uint32_t index = arguments->Get(at);
-    if (index >= bindings.size()) {
-      return wrongCall("argument " + Twine(index) + " to be made up, the program has " + Twine(bindings.size()));
+    if (index >= bindings.size() || (at > 0 && index <= arguments->Get(at - 1))) { // a table is made up once
+      return wrongCall("argument " + Twine(index) + " of " + Twine(bindings.size()) +
+                       " to be made up, expected ascending numbers");
     }
     runtime::Binding &binding = bindings[index];
     if (binding.table) {

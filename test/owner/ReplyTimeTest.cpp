@@ -130,7 +130,7 @@ TEST(Quanta, AreRoundedUpToPowersOfTwo) {
     const double count = static_cast<double>(steps);
     const double least = static_cast<double>(step) * (count + (headroom - 1) * std::pow(count, 0.75));
     EXPECT_GE(static_cast<double>(quantum.allowed) * 1.000001, least);
-    EXPECT_LE(static_cast<double>(quantum.allowed), (least + 3'000'000) * (1 + 1.0 / 32) + 1);
+    EXPECT_LE(static_cast<double>(quantum.allowed), (least + 2'000'000) * (1 + 1.0 / 32) + 1);
     EXPECT_LE(Quantum::of(headroom, step, steps, false).allowed, quantum.allowed);
   }
 }
@@ -358,6 +358,11 @@ TEST(Rehearsals, ReadNoRow) {
   part.code = described->code.get();
   part.words = {7};
   EXPECT_EQ(errorText(worker.rehearse(part, 2, {0}, {}, described->facts, 1, {})), "");
+  for (const std::vector<unsigned> &wrong : {std::vector<unsigned>{0, 0}, {1}, {7}}) {
+    EXPECT_NE(
+        errorText(worker.rehearse(part, 1, wrong, {}, described->facts, 1, {})).find("expected ascending numbers"),
+        std::string::npos);
+  }
   worker.unmap(7);
   munmap(closed, page);
 }
