@@ -103,13 +103,14 @@ llvm::Expected<PrivateReach> checkAccess(OwnerBooks &books, const StepMachine &m
   tables.erase(llvm::unique(tables), tables.end());
   std::vector<std::string> charged;
   std::set<Source> sources = sourcesOf(part, session, reach.isPrivate);
+  const signing::PublicKey &own = books.store->owner();
+  reach.isPrivate |= llvm::any_of(sources, [&](const Source &source) { return source.owner != own; });
   if (reach.isPrivate) {
     reach.tables.assign(session.reached.begin(), session.reached.end());
   }
   if (tables.empty() && sources.empty() && !reach.isPrivate) {
     return reach;
   }
-  const signing::PublicKey &own = books.store->owner();
   {
     std::lock_guard lock(books.mutex);
     auto check = [&](const std::string &name, const std::string &version, const char *what) -> llvm::Error {

@@ -266,7 +266,14 @@ llvm::Error Accounts::checkLeft(const std::string &client, const std::string &da
 }
 
 llvm::Error Accounts::addOverruns(const std::string &client, const std::string &dataset, uint64_t bits) {
-  return statusOf(books->addOverruns(client, dataset, bits));
+  std::lock_guard lock(uncountedMutex);
+  const std::pair key(client, dataset);
+  const uint64_t all = uncounted[key] += bits;
+  if (llvm::Error error = statusOf(books->addOverruns(client, dataset, all))) {
+    return error;
+  }
+  uncounted.erase(key);
+  return llvm::Error::success();
 }
 
 llvm::Error Accounts::checkOverruns(const std::string &client, const std::string &dataset, uint64_t most) {
@@ -276,6 +283,12 @@ llvm::Error Accounts::checkOverruns(const std::string &client, const std::string
   auto bits = books->overruns(client, dataset);
   if (!bits) {
     return plain(bits.problem());
+  }
+  {
+    std::lock_guard lock(uncountedMutex);
+    if (auto found = uncounted.find({client, dataset}); found != uncounted.end()) {
+      *bits += found->second;
+    }
   }
   return *bits < most
              ? llvm::Error::success()

@@ -11,8 +11,11 @@
 #include "llvm/Support/Error.h"
 
 #include <atomic>
+#include <map>
 #include <memory>
+#include <mutex>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace sojourn::owner {
@@ -125,6 +128,9 @@ private:
 
   uint64_t opened = 0; ///< tells the keys of processes apart
   std::atomic<uint64_t> keys = 0;
+  std::mutex uncountedMutex;
+  /// Bits of overruns that the ledger could not take, by client and dataset: they count for the limit.
+  std::map<std::pair<std::string, std::string>, uint64_t> uncounted;
 
   const signing::SigningKey signingKey; ///< outlives the books
   std::unique_ptr<ledger::Ledger> books;

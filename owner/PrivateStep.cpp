@@ -385,8 +385,8 @@ llvm::Error PrivateStep::seal(std::string_view bytes) {
       : most == 0 ? "the reply left at the end of a time that does not depend on the rows; the number of steps "
                     "that take longer than theirs, and tell bits by it, is not limited"
                   : "the reply left at the end of a time that does not depend on the rows; steps that take "
-                    "longer than theirs tell the client at most about " +
-                        std::to_string(most) + " bits per table");
+                    "longer than theirs, fail or are stopped are counted in bits, and at " +
+                        std::to_string(most) + " of them the table is closed to the client");
   receipt = signing::signReceipt(made, books->accounts->key());
   receiptText = signing::receiptJson(made, receipt, books->accounts->key().publicKey());
   books->accounts->deliver(*ticket);

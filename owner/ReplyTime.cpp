@@ -51,55 +51,56 @@ void ReplyTime::begin(int64_t stepNs, size_t steps, bool publishes) {
   const double each = static_cast<double>(std::max<int64_t>(stepNs, 1)) * std::max(headroom, 1.0);
   const double most = std::max(1.0, static_cast<double>(kMessageNs) / each);
   count = std::min(std::max<size_t>(steps, 1), static_cast<size_t>(most));
-  quantum = Quantum::of(headroom, stepNs, count, publishes);
 }
 
-void ReplyTime::settle(size_t done, const std::atomic<bool> &stop) {
-  if (!isBegun()) {
-    return;
-  }
-  const double part = static_cast<double>(done) / static_cast<double>(count);
-  const int64_t left = static_cast<int64_t>(part * static_cast<double>(quantum.allowed)) - spent - waited;
-  if (left > 0) {
-    environment->waitUntil(now() + left, stop);
-    waited += left;
+/// Bits that tell one of so many outcomes.
+static uint64_t bitsOf(uint64_t outcomes) { return static_cast<uint64_t>(std::bit_width(outcomes - 1)); }
+
+void ReplyTime::ran(size_t steps, int64_t ns, bool failed) {
+  count = steps;
+  quantum = Quantum::of(headroom, price, count, publishing);
+  spent = std::max<int64_t>(ns, 1);
+  if (failed) { // that, and in which step
+    told += 1 + bitsOf(count);
   }
 }
 
-void ReplyTime::hold(const std::atomic<bool> &stop) {
-  if (!isBegun() || spent == 0 || heldUntil) {
+void ReplyTime::hold(const RunningStep &step) {
+  if (spent == 0 || heldUntil) {
     return;
   }
-  const auto told = [](uint64_t outcomes) { return static_cast<uint64_t>(std::bit_width(outcomes - 1)); };
   int64_t allowed = quantum.allowed;
-  const int64_t past = spent + waited;
-  if (past > allowed) {
+  if (spent > allowed) {
     // Each further quantum is twice as long where the reply is withheld.
     int64_t more = publishing ? allowed : kLateUnits * quantum.unit;
     uint64_t quanta = 0;
-    for (; past > allowed; more *= publishing ? 2 : 1) {
+    for (; spent > allowed; more *= publishing ? 2 : 1) {
       allowed += more;
       ++quanta;
     }
-    bits += told(quanta + 1) + (publishing ? told(count) : 0);
+    told += bitsOf(quanta + 1) + (publishing ? bitsOf(count) : 0);
   }
-  const int64_t begin = now();
-  heldUntil = begin + (allowed - past);
-  environment->waitUntil(*heldUntil, stop);
-  if (stop.load(std::memory_order_relaxed)) { // whether the runs had ended by then, and how many
-    bits += 1 + told(count);
+  heldUntil = now() + (allowed - spent);
+  environment->waitUntil(*heldUntil, step.flag());
+  if (step.isStopped()) {
+    told += 1 + bitsOf(count); // whether the run had ended by then, and how far it was
+    int64_t until = step.stoppedNs() + kStopNs;
+    for (int64_t more = kStopNs; until < now(); more *= 2) { // it took longer to end
+      until += more;
+      ++told;
+    }
+    heldUntil = std::min(*heldUntil, until);
     const std::atomic<bool> never{false};
-    environment->waitUntil(std::min(std::max(*heldUntil, begin), now() + kStopNs), never);
+    environment->waitUntil(*heldUntil, never);
   }
 }
 
-uint64_t ReplyTime::end(const std::atomic<bool> &stop) {
-  hold(stop);
-  if (heldUntil) { // not if it is stopped
+void ReplyTime::end() {
+  if (heldUntil) {
     const int64_t since = std::max<int64_t>(now() - *heldUntil, 0);
-    environment->waitUntil(*heldUntil + (since / kAlignNs + 1) * kAlignNs, stop);
+    const std::atomic<bool> never{false};
+    environment->waitUntil(*heldUntil + (since / kAlignNs + 1) * kAlignNs, never);
   }
-  return bits;
 }
 
 } // namespace sojourn::owner

@@ -5,6 +5,7 @@
 #define SOJOURN_OWNER_REPLYTIME_H
 
 #include "owner/Environment.h"
+#include "owner/RunningSteps.h"
 
 #include <cstddef>
 #include <cstdint>
@@ -50,12 +51,13 @@ private:
   std::vector<Price> prices; ///< the newest one at the end
 };
 
-/// Of one message, in its session's turn. Runs are measured, everything else about a step is public. What the runs left
-/// of `allowed` is waited for: right after the run of a single step, because how long the disk takes depends on the
-/// moment, and after the last one of several, which write nothing in between. What follows takes some microseconds
-/// longer where the wait was longer (cold caches), so the reply leaves at a multiple of kAlignNs after the wait. A
-/// message that publishes and takes longer is an overrun: the caller keeps the reply back. One that publishes nothing
-/// may be late, by whole quanta. What that tells is counted in bits.
+/// Of one message, in its session's turn. Its steps run in one call of the worker, and the message ends with it:
+/// between two calls, others would see when the first one ended. The run is measured, everything else about a step is
+/// public. What it left of `allowed` is waited for before any step lands: how long the disk takes depends on the
+/// moment, and landing frees what others wait for. What follows takes some microseconds longer where the wait was
+/// longer (cold caches), so the reply leaves at a multiple of kAlignNs after the wait. A message that publishes and
+/// takes longer is an overrun: the caller keeps the reply back. One that publishes nothing may be late, by whole
+/// quanta. What that tells is counted in bits.
 class ReplyTime {
 public:
   ReplyTime(const Environment &environment, double headroom) : environment(&environment), headroom(headroom) {}
@@ -63,32 +65,31 @@ public:
   /// The steps depend on private rows.
   void protect() { isProtected = headroom > 0; }
   bool isOn() const { return isProtected; }
-  bool isBegun() const { return quantum.allowed > 0; }
-  /// Before the first run; `steps`: that the message asks for, 1 where each of them writes to the disk.
+  bool isBegun() const { return count > 0; }
+  /// Before the run; `steps`: that the message asks for.
   void begin(int64_t stepNs, size_t steps, bool publishes);
-  /// Of those, how many the message gets: as many as may take kMessageNs, and at least one. It is not cut short by the
-  /// time that they take.
+  /// Of those, how many the message may get: as many as may take kMessageNs, and at least one.
   size_t steps() const { return count; }
-  /// Around each run.
+  /// Around the run, of `steps` of them. `failed`: on its own, which may depend on rows.
   int64_t now() const { return environment->steadyNs(); }
-  void ran(int64_t ns) { spent += ns; }
-  /// Whether the steps that have just run must not land.
-  bool isOver() const { return isBegun() && publishing && spent + waited > quantum.allowed; }
-  int64_t overNs() const { return spent + waited - quantum.allowed; }
-  int64_t stepNs() const { return price; }
+  void ran(size_t steps, int64_t ns, bool failed);
+  /// Whether the steps that have run must not land.
+  bool isOver() const { return publishing && spent > quantum.allowed; }
+  int64_t overNs() const { return spent - quantum.allowed; }
 
-  /// After `done` steps of several, before the next ones: waits for what the runs left so far. The next ones may write
-  /// to the disk before they run.
-  void settle(size_t done, const std::atomic<bool> &stop);
-  /// Waits for what the runs left. No run comes after it.
-  void hold(const std::atomic<bool> &stop);
-  /// Waits until the reply may leave. Returns the bits that the reply tells by its time, and by how far it got if it
-  /// was stopped (`stop`): 0 for nearly all.
-  uint64_t end(const std::atomic<bool> &stop);
+  /// Waits for what the run left. A step that is stopped waits for kStopNs at most, counted from the stop.
+  void hold(const RunningStep &step);
+  /// Waits until the reply may leave, without a run at once.
+  void end();
+  /// What the reply tells by its time, by how far it got if it was stopped, and by a failure of the run: 0 for nearly
+  /// all.
+  uint64_t bits() const { return told; }
+  /// They are in the ledger.
+  void counted() { told = 0; }
 
-  /// So that Ctrl-C, which such a message does not see between two steps, waits for no longer.
-  static constexpr int64_t kMessageNs = 700'000'000;
-  /// From a stop to the reply, at least: a process that goes on is killed by then.
+  /// So that others wait no longer for its place, and Ctrl-C, which such a message does not see between two steps.
+  static constexpr int64_t kMessageNs = 250'000'000;
+  /// From a stop to the reply: a process that goes on is killed by then.
   static constexpr int64_t kStopNs = 250'000'000;
 
   static constexpr int64_t kAlignNs = 100'000;
@@ -98,10 +99,10 @@ private:
   const double headroom;
   bool isProtected = false, publishing = false;
   Quantum quantum;
-  size_t count = 1;
-  int64_t spent = 0, waited = 0, price = 0;
+  size_t count = 0;
+  int64_t spent = 0, price = 0;
   std::optional<int64_t> heldUntil; ///< the end of the wait
-  uint64_t bits = 0;
+  uint64_t told = 0;
 };
 
 } // namespace sojourn::owner

@@ -33,14 +33,30 @@ void RunningSteps::remove(RunningStep &step) {
 }
 
 void RunningSteps::renew(RunningStep &step) {
-  if (stepTime.count() == 0) {
+  {
     std::lock_guard lock(mutex);
     step.isCharged = false;
-    return;
   }
-  const auto deadline = RunningStep::Clock::now() + stepTime;
+  startDeadline(step);
+}
+
+void RunningSteps::startDeadline(RunningStep &step) {
+  if (stepTime.count() > 0) {
+    const auto deadline = RunningStep::Clock::now() + stepTime;
+    std::lock_guard lock(mutex);
+    setDeadline(step, deadline);
+    wake();
+  }
+}
+
+void RunningSteps::endDeadline(RunningStep &step) {
   std::lock_guard lock(mutex);
-  step.isCharged = false;
+  if (!step.stop) {
+    setDeadline(step, RunningStep::Clock::time_point::max());
+  }
+}
+
+void RunningSteps::setDeadline(RunningStep &step, RunningStep::Clock::time_point deadline) {
   if (step.cause == StopCause::deadline) {
     step.stop = false; // set after the step before had committed
   }
@@ -49,7 +65,6 @@ void RunningSteps::renew(RunningStep &step) {
     step.end = deadline;
   }
   step.deadline = deadline;
-  wake();
 }
 
 void RunningSteps::endIn(RunningStep &step, std::chrono::milliseconds time, StopCause cause) {
@@ -105,10 +120,11 @@ void RunningSteps::watch() {
     const auto now = RunningStep::Clock::now();
     auto next = now + kLook;
     for (RunningStep *step : steps) {
-      if (step->end <= now) {
-        step->stop = true;
-      } else {
+      if (step->end > now) {
         next = std::min(next, step->end);
+      } else if (!step->stop) {
+        step->stopNs = steadyNs();
+        step->stop = true;
       }
     }
     changed.wait_until(lock, next);

@@ -4,12 +4,15 @@
 #ifndef SOJOURN_OWNER_RUNNINGSTEPS_H
 #define SOJOURN_OWNER_RUNNINGSTEPS_H
 
+#include "owner/Environment.h"
 #include "runtime/Stop.h"
 
 #include "llvm/Support/Error.h"
 
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
+#include <functional>
 #include <mutex>
 #include <set>
 #include <string>
@@ -28,11 +31,14 @@ public:
   /// Ends the run, and each wait of the step; read without a lock.
   const runtime::StopFlag &flag() const { return stop; }
   bool isStopped() const { return stop.load(std::memory_order_relaxed); }
+  /// When it was stopped, by the clock of RunningSteps.
+  int64_t stoppedNs() const { return stopNs.load(std::memory_order_relaxed); }
 
 private:
   friend class RunningSteps;
   using Clock = std::chrono::steady_clock;
   runtime::StopFlag stop{false};
+  std::atomic<int64_t> stopNs{0};
   StopCause cause = StopCause::deadline; ///< of the earliest end
   bool isCharged = false;
   Clock::time_point deadline = Clock::time_point::max(), end = Clock::time_point::max();
@@ -41,8 +47,9 @@ private:
 /// A thread of this object sets the flags when their time has come, within a tenth of a second. Guards itself.
 class RunningSteps {
 public:
-  /// `stepMs`: deadline of one step in milliseconds; 0: none.
-  explicit RunningSteps(int64_t stepMs) : stepTime(stepMs) {}
+  /// `stepMs`: deadline of one step in milliseconds; 0: none. `steadyNs`: the clock that stops are stamped by.
+  explicit RunningSteps(int64_t stepMs, std::function<int64_t()> steadyNs = Environment::systemSteadyNs)
+      : stepTime(stepMs), steadyNs(std::move(steadyNs)) {}
   ~RunningSteps();
   RunningSteps(const RunningSteps &) = delete;
   RunningSteps &operator=(const RunningSteps &) = delete;
@@ -51,6 +58,10 @@ public:
   void remove(RunningStep &step);
   /// The next step of the message begins: it has the whole time.
   void renew(RunningStep &step);
+  /// Its deadline counts from now. One that has passed is forgotten.
+  void startDeadline(RunningStep &step);
+  /// Its runs are over: no deadline stops what is left of it.
+  void endDeadline(RunningStep &step);
   /// Ends the step soon, unless it ends by itself before.
   void endIn(RunningStep &step, std::chrono::milliseconds time, StopCause cause);
   /// Its client is connected again.
@@ -62,11 +73,13 @@ public:
   llvm::Error stopped(const RunningStep &step, bool isCharged = false) const;
 
 private:
+  void setDeadline(RunningStep &step, RunningStep::Clock::time_point deadline);
   static void keepGoing(RunningStep &step);
   void watch();
   void wake();
 
   const std::chrono::milliseconds stepTime;
+  const std::function<int64_t()> steadyNs;
   mutable std::mutex mutex;
   std::condition_variable changed;
   std::set<RunningStep *> steps;

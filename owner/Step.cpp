@@ -6,8 +6,8 @@
 #include "owner/HeldBytes.h"
 #include "owner/Reply.h"
 #include "owner/StepBatch.h"
+#include "owner/StepPlan.h"
 #include "owner/Text.h"
-#include "runtime/Limits.h"
 #include "runtime/stream/Frame.h"
 
 #include "llvm/ADT/ScopeExit.h"
@@ -16,7 +16,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cstring>
 #include <utility>
 
 namespace sojourn::owner {
@@ -33,9 +32,6 @@ RequestHash hashRequest(std::string_view message) {
 std::string hashText(const RequestHash &hash) {
   return llvm::utohexstr(hash[0], /*LowerCase=*/true, 16) + llvm::utohexstr(hash[1], /*LowerCase=*/true, 16);
 }
-
-/// Programs of at most this many bytes are planned in milliseconds.
-constexpr size_t kSmallProgramBytes = size_t{64} << 10;
 
 /// Kept free for telling what has committed.
 constexpr size_t kSpareBytes = 4'096;
@@ -97,9 +93,6 @@ public:
 
 private:
   llvm::Expected<Message> fromMemory() const;
-  llvm::Error findPlan();
-  llvm::Error makePlan();
-  llvm::Error checkSize() const;
   void committed(const DoneReply &reply);
   StepPart partAt(const StepPart &before, size_t at) const;
   std::optional<RequestError> fill(StepBatch &batch, StepPart &part, size_t at, int64_t begin, Clock::time_point &from);
@@ -109,8 +102,11 @@ private:
   llvm::Expected<StepReply> runAll();
   int64_t leftMs(int64_t begin) const;
   bool isOver(int64_t begin) const;
+  bool goesOn(size_t done, int64_t begin, const DoneReply &reply) const;
   size_t stepCount() const;
-  llvm::Expected<StepReply> inTime(llvm::Expected<StepReply> reply);
+  llvm::Error leave();
+  void logOverrun(uint64_t bits) const;
+  void remember(StepReply &told, const std::shared_ptr<HeldReply> &held);
 
   OwnerBooks &books;
   StepMachine &machine;
@@ -155,89 +151,6 @@ llvm::Expected<Message> Step::fromMemory() const {
   return last.reply.bytes.empty() ? committedReply(last.steps, last.failure) : last.reply;
 }
 
-/// Leaves `plan` empty if the owner does not hold it.
-llvm::Error Step::findPlan() {
-  llvm::StringRef given = bytesOf(request.program_hash());
-  if (given.size() != hash.size()) {
-    return requestError(wire::ErrorCode_Malformed,
-                        "program_hash has " + Twine(given.size()) + " bytes, expected " + Twine(hash.size()));
-  }
-  std::memcpy(hash.data(), given.data(), hash.size());
-  if (!bytesOf(request.program()).empty()) {
-    return makePlan();
-  }
-  std::lock_guard lock(books.mutex);
-  auto known = (*session)->programs.find(hash);
-  plan = known == (*session)->programs.end() ? nullptr : books.plans.find(known->second);
-  return llvm::Error::success();
-}
-
-llvm::Error Step::makePlan() {
-  llvm::StringRef program = bytesOf(request.program()), debug = bytesOf(request.debug());
-  if (program.size() > runtime::limits::kProgramBytes || debug.size() > runtime::limits::kDebugBytes) {
-    return requestError(wire::ErrorCode_Limit, "the program has " + Twine(program.size()) +
-                                                   " bytes and its debug table " + Twine(debug.size()) +
-                                                   ", this owner takes up to " + Twine(runtime::limits::kProgramBytes) +
-                                                   " each");
-  }
-  PlanKey key{runtime::hashProgram(program), runtime::hashProgram(debug)};
-  if (key.program != hash) {
-    return requestError(wire::ErrorCode_Malformed, "the program's bytes have hash " + runtime::toHex(key.program) +
-                                                       ", the request says " + runtime::toHex(hash));
-  }
-  {
-    std::lock_guard lock(books.mutex);
-    // A program that others have sent takes as long as a new one: the time would tell of it. The data owner's own
-    // process sees all programs anyway.
-    const bool isKnown = (*session)->account == kLocalClient || (*session)->programs.contains(hash);
-    plan = isKnown ? books.plans.find(key) : nullptr;
-  }
-  std::vector<std::shared_ptr<const Plan>> gone; // destroyed when the mutex is free again
-  bool fresh = !plan;
-  if (fresh) {
-    const bool isSmall = program.size() + debug.size() <= kSmallProgramBytes;
-    auto place = machine.queue.enter((*session)->account, isSmall ? StepQueue::Lane::small : StepQueue::Lane::large,
-                                     machine.running, running);
-    if (!place) {
-      return place.takeError();
-    }
-    machine.entering(Phase::planning);
-    auto made = owner::makePlan(machine.worker, program, debug, machine.limits.price, &running.flag());
-    if (!made) {
-      return made.takeError();
-    }
-    plan = std::move(*made);
-  }
-  std::lock_guard lock(books.mutex);
-  if (fresh) {
-    gone = books.plans.insert(key, plan, (*session)->account);
-  }
-  books.sessions.know(**session, hash, key);
-  return llvm::Error::success();
-}
-
-/// What holds for the message as a whole.
-llvm::Error Step::checkSize() const {
-  const Limits &limits = machine.limits;
-  const size_t steps = 1 + length(request.repetitions());
-  if (steps > kStepsPerMessage) {
-    return requestError(wire::ErrorCode_Limit, "the message has " + Twine(steps) + " steps, this owner takes up to " +
-                                                   Twine(kStepsPerMessage) + " at once; send them in several messages");
-  }
-  if (plan->facts.publishBytes > limits.replyBytes) {
-    return requestError(wire::ErrorCode_Limit, "the step publishes " + Twine(plan->facts.publishBytes) +
-                                                   " bytes, this owner's replies hold up to " +
-                                                   Twine(limits.replyBytes) + "; publish in several steps");
-  }
-  const size_t each = DoneReply::roomFor(plan->facts.publishes, plan->facts.publishBytes);
-  if (steps > 1 && each > limits.replyBytes / steps) {
-    return requestError(wire::ErrorCode_Limit, "a reply to " + Twine(steps) + " steps takes " + Twine(each * steps) +
-                                                   " bytes, this owner's hold up to " + Twine(limits.replyBytes) +
-                                                   "; send fewer steps in a message");
-  }
-  return llvm::Error::success();
-}
-
 /// Once a step has committed, the message's number is used.
 void Step::committed(const DoneReply &reply) {
   Session &target = **session;
@@ -274,6 +187,13 @@ int64_t Step::leftMs(int64_t begin) const {
 
 /// Whether no further step begins.
 bool Step::isOver(int64_t begin) const { return !time.isOn() && (leftMs(begin) <= 0 || (*session)->stop); }
+
+/// Whether another batch follows one that went well. One on private rows is the message (ReplyTime.h).
+bool Step::goesOn(size_t done, int64_t begin, const DoneReply &reply) const {
+  // Receipts and notes come on top of the room that was taken; where they are many, the client asks for the rest.
+  const bool isLarge = reply.extraBytes() > machine.limits.replyBytes / 4;
+  return !time.isOn() && done < stepCount() && !isOver(begin) && !isLarge && !reply.isBroken();
+}
 
 /// Steps that the message gets, if nothing else ends it.
 size_t Step::stepCount() const {
@@ -322,8 +242,7 @@ std::optional<RequestError> Step::fill(StepBatch &batch, StepPart &part, size_t 
       }
       part = binds;
       if (next == 0 && time.isBegun()) { // what has run does not decide it
-        const int64_t fitting = kBatchUs / 2 * 1'000 / std::max<int64_t>(time.stepNs(), 1);
-        goal = std::clamp<size_t>(static_cast<size_t>(fitting), 1, machine.limits.stepsAtOnce);
+        goal = std::clamp<size_t>(time.steps(), 1, machine.limits.stepsAtOnce);
       }
       from = next == at ? Clock::now() : from;
     } catch (const std::bad_alloc &) {
@@ -342,11 +261,7 @@ std::pair<size_t, llvm::Error> Step::runSome(StepPart &part, size_t at, int64_t 
   auto from = Clock::now();
   machine.running.renew(running);
   lastBatch.reset();
-  if (at > 0) {
-    time.settle(at, running.flag());
-  }
-  StepBatch &batch =
-      lastBatch.emplace(books, machine, request, hash, **session, plan, messageBytes, reach.isPrivate, time);
+  StepBatch &batch = lastBatch.emplace(books, machine, request, hash, **session, plan, messageBytes, reach, time);
   const llvm::scope_exit done([&] {
     if (!time.isOn()) {
       lastBatch.reset();
@@ -360,12 +275,12 @@ std::pair<size_t, llvm::Error> Step::runSome(StepPart &part, size_t at, int64_t 
     error = batch.run(reply, time.isOn() ? 0 : static_cast<uint64_t>(std::max<int64_t>(left, 1)),
                       [&] { committed(reply); });
     // As many as take some milliseconds: others wait for the place.
-    const int64_t ran =
-        time.isOn() ? time.stepNs() / 1'000 : microsecondsSince(from) / static_cast<int64_t>(batch.size());
-    const int64_t each = std::max<int64_t>(1, ran);
+    const int64_t each = std::max<int64_t>(1, microsecondsSince(from) / static_cast<int64_t>(batch.size()));
     const size_t most = std::max<size_t>(1, std::min(2 * goal, machine.limits.stepsAtOnce));
     goal = std::clamp<size_t>(static_cast<size_t>(kBatchUs / 2 / each), 1, most);
-    (*session)->pace = {hash, goal};
+    if (!time.isOn()) { // it has gone by the price
+      (*session)->pace = {hash, goal};
+    }
   }
   if (batch.landed() < batch.size()) { // what those that are left bind follows from those before
     part = before;
@@ -412,6 +327,10 @@ llvm::Expected<StepReply> Step::runAll() {
   goal = (*session)->pace.program == hash ? std::min((*session)->pace.steps, machine.limits.stepsAtOnce) : 1;
   auto [done, error] = runSome(part, 0, begin, reply);
   if (done == 0) {
+    if (llvm::Error failed = leave()) {
+      llvm::consumeError(std::move(error));
+      return failed;
+    }
     return std::move(error);
   }
   auto note = [&](llvm::Error found) {
@@ -420,9 +339,7 @@ llvm::Expected<StepReply> Step::runAll() {
     }
   };
   note(std::move(error));
-  // Receipts and notes come on top of the room that was taken; where they are many, the client asks for the rest.
-  auto isLarge = [&] { return reply.extraBytes() > machine.limits.replyBytes / 4; };
-  while (done < stepCount() && !failure && !isOver(begin) && !isLarge() && !reply.isBroken()) {
+  while (!failure && goesOn(done, begin, reply)) {
     try {
       auto [more, found] = runSome(part, done, begin, reply);
       done += more;
@@ -440,51 +357,64 @@ llvm::Expected<StepReply> Step::runAll() {
   } catch (const std::bad_alloc &) {
   }
   spare.reset();
+  told.failure = std::move(failure);
+  if (llvm::Error error = leave()) { // what is not counted is not told
+    std::lock_guard lock(books.mutex);
+    books.sessions.end(request.session());
+    return error;
+  }
+  remember(told, *held);
+  return told;
+}
+
+/// For a repetition of the request.
+void Step::remember(StepReply &told, const std::shared_ptr<HeldReply> &held) {
   try {
     if (told.bytes.bytes.empty()) {
-      told.bytes = committedReply(told.steps, failure);
+      told.bytes = committedReply(told.steps, told.failure);
     }
     std::lock_guard lock(books.mutex);
-    (*session)->last.failure = failure;
+    (*session)->last.failure = told.failure;
     if (!(*session)->ended) {
       books.sessions.replies.remember((*session)->last, (*session)->account, told.bytes);
     }
   } catch (const std::bad_alloc &) { // without a reply the client asks again
   }
-  if (*held) { // not of what the session remembers, which has bounds of its own
-    (*held)->message = std::move(told.bytes.keep);
-    told.bytes.keep = std::move(*held);
+  if (held) { // not of what the session remembers, which has bounds of its own
+    held->message = std::move(told.bytes.keep);
+    told.bytes.keep = held;
   }
-  told.failure = std::move(failure);
-  return told;
 }
 
-/// The reply when it may leave.
-llvm::Expected<StepReply> Step::inTime(llvm::Expected<StepReply> reply) {
+/// Waits until a reply on private rows may leave, and counts what it tells by its time.
+llvm::Error Step::leave() {
   if (!time.isOn()) {
-    return reply;
+    return llvm::Error::success();
   }
-  machine.running.renew(running); // the deadline is for runs
-  const uint64_t bits = time.end(running.flag());
-  (*session)->progress = (*session)->last.steps;
-  if (bits == 0) {
-    return reply;
-  }
-  (*session)->prices.forget(); // the machine may have more to do than it had
-  for (const std::string &table : reach.tables) {
-    if (llvm::Error error = books.accounts->addOverruns((*session)->account, table, bits)) {
-      llvm::consumeError(reply.takeError());
-      return error; // what is not counted is not told
+  time.end();
+  if (const uint64_t bits = time.bits()) {
+    (*session)->prices.forget(); // the machine may have more to do than it had
+    for (const std::string &table : reach.tables) {
+      if (llvm::Error error = books.accounts->addOverruns((*session)->account, table, bits)) {
+        return error;
+      }
     }
+    time.counted();
+    logOverrun(bits);
   }
+  (*session)->progress = (*session)->last.steps;
+  return llvm::Error::success();
+}
+
+void Step::logOverrun(uint64_t bits) const {
   std::lock_guard lock(books.mutex);
   if (machine.environment.log) {
-    machine.environment.log("a reply to '" + printableName((*session)->client) + "' on " +
-                            llvm::join(reach.tables, ", ") + " may tell " + std::to_string(bits) +
-                            " bits by its time: the runs took " + std::to_string(time.overNs() / 1'000) +
-                            " us beyond their quantum, or the client stopped them");
+    machine.environment.log(
+        "a reply to '" + printableName((*session)->client) + "' on " + llvm::join(reach.tables, ", ") + " may tell " +
+        std::to_string(bits) + " bits by its time: " +
+        (time.overNs() > 0 ? "the run took " + std::to_string(time.overNs() / 1'000) + " us more than its time"
+                           : "the run failed or was stopped"));
   }
-  return reply;
 }
 
 llvm::Expected<StepReply> Step::run() {
@@ -519,13 +449,16 @@ llvm::Expected<StepReply> Step::run() {
     time.protect();
   }
   const Underway underway(books, machine, **session, running, request.mark());
-  if (llvm::Error error = tellStop(findPlan(), /*isCharged=*/false)) {
-    return error;
+  auto found = findStepPlan(books, machine, **session, request, running);
+  if (!found) {
+    return tellStop(found.takeError(), /*isCharged=*/false);
   }
+  plan = std::move(found->plan);
+  hash = found->hash;
   if (!plan) {
     return StepReply{needProgramReply(), 0};
   }
-  if (llvm::Error error = checkSize()) {
+  if (llvm::Error error = checkStepSize(request, plan->facts, machine.limits)) {
     return error;
   }
   WorkerStub &worker = (*session)->worker;
@@ -534,9 +467,13 @@ llvm::Expected<StepReply> Step::run() {
     return tellStop(std::move(error), /*isCharged=*/false);
   }
   try {
-    return inTime(runAll());
+    return runAll();
   } catch (...) { // memory is short
-    time.end(running.flag());
+    if (llvm::Error error = leave()) {
+      llvm::consumeError(std::move(error));
+      std::lock_guard lock(books.mutex);
+      books.sessions.end(request.session());
+    }
     throw;
   }
 }

@@ -2,12 +2,28 @@
 // Batches of steps (see StepBatch.h).
 #include "owner/StepBatch.h"
 
+#include "dialect/Signature.h"
+#include "owner/Text.h"
+
+#include "llvm/ADT/StringExtras.h"
+
 #include <algorithm>
 
 namespace sojourn::owner {
 
-/// Memory that a batch may take beyond what its steps take one by one, in bytes.
-static constexpr size_t kExtraMost = size_t{4} << 20;
+/// Memory that a batch may take beyond what its steps take one by one, in bytes: without a lease, and with one.
+static constexpr size_t kExtraFree = size_t{4} << 20, kExtraMost = size_t{64} << 20;
+
+/// For a message on private rows, which is one batch: the states that its first step replaces are kept until its end.
+size_t StepBatch::leasedExtra() const {
+  size_t bytes = 0;
+  if (time.isOn() && length(request.repetitions()) > 0) {
+    for (const runtime::ResultSpec &result : plan->facts.results) {
+      bytes += result.kind == StepResult::Commit ? result.type.bytes() : 0;
+    }
+  }
+  return std::min(bytes, kExtraMost);
+}
 
 StepBatch::~StepBatch() {
   while (steps.size() > landedCount) { // the last one first
@@ -36,7 +52,9 @@ llvm::Error StepBatch::add(const StepPart &part, bool &isFinal) {
       return entered.takeError();
     }
     place.emplace(std::move(*entered));
-    auto leased = machine.memory.lease(session.account, step->runBytes(machine.threads.most()), running.flag());
+    const size_t more = leasedExtra(), bytes = step->runBytes(machine.threads.most()) + more;
+    extraMost = kExtraFree + more;
+    auto leased = machine.memory.lease(session.account, bytes, running.flag());
     if (!leased) {
       return leased.takeError();
     }
@@ -98,6 +116,12 @@ llvm::Expected<int64_t> StepBatch::rehearse(const StepRun &step, bool isLoop) {
 }
 
 llvm::Error StepBatch::beginTime(const StepRun &step) {
+  // Others of the account may have been late since this step was admitted.
+  for (const std::string &table : reach.tables) {
+    if (llvm::Error error = books.accounts->checkOverruns(session.account, table, machine.limits.overrunBits)) {
+      return error;
+    }
+  }
   const std::shared_ptr<const CodeRef> code = step.code().shared_from_this();
   const size_t steps = 1 + (request.repetitions() ? request.repetitions()->size() : 0);
   const bool isLoop = steps > 1 && step.letsOthersFollow();
@@ -111,31 +135,57 @@ llvm::Error StepBatch::beginTime(const StepRun &step) {
     price = *found;
     session.prices.add(key, code, *price);
   }
-  time.begin(*price, step.sealsRelease() ? 1 : steps, plan->facts.publishes > 0);
+  time.begin(*price, steps, plan->facts.publishes > 0);
   return llvm::Error::success();
 }
 
-bool StepBatch::isOpen() const { return steps.empty() || (extra <= kExtraMost && steps.back()->letsOthersFollow()); }
+/// Which of both it was is in the data owner's log: it may depend on rows.
+static llvm::Error unfinished() {
+  return requestError(
+      wire::ErrorCode_Stopped,
+      "the step failed, or took longer than this owner lets steps on private rows take; the owner's log "
+      "tells which. Nothing of it was committed, and what it cost is not given back. Run it again, or "
+      "ask the data owner for a larger --headroom");
+}
+
+void StepBatch::logFailure(llvm::Error error) const {
+  if (!error) {
+    return; // a late one is logged with what it may tell
+  }
+  const std::string text = "a step of '" + printableName(session.client) + "' on " + llvm::join(reach.tables, ", ") +
+                           " failed: " + takeRequestError(std::move(error)).message;
+  std::lock_guard lock(books.mutex);
+  if (machine.environment.log) {
+    machine.environment.log(text);
+  }
+}
+
+bool StepBatch::isOpen() const { return steps.empty() || (extra <= extraMost && steps.back()->letsOthersFollow()); }
 
 llvm::Error StepBatch::run(DoneReply &reply, uint64_t withinUs, llvm::function_ref<void()> committed) {
   std::vector<RunPart> parts;
   parts.reserve(steps.size());
   BoundWords uploads;
   for (const auto &step : steps) {
-    parts.push_back(step->part(since, isPrivate));
+    parts.push_back(step->part(since, reach.isPrivate));
     llvm::append_range(uploads.uploads, step->words().uploads);
     llvm::append_range(uploads.memory, step->words().memory);
   }
   for (const auto &step : steps) { // they are admitted, and paid
     step->admitTables();
   }
+  if (time.isOn()) { // that of rehearsals does not count
+    machine.running.startDeadline(*session.running);
+  }
   const int64_t begin = time.isOn() ? time.now() : 0;
   auto ran = session.worker.run(parts, uploads, plan->facts, threads->threads, withinUs,
                                 {.stop = &session.running->flag(),
                                  .finish = time.isOn() ? nullptr : &session.stop, // how many have run is not told
                                  .isSent = &isSent});
-  if (time.isOn()) {
-    time.ran(time.now() - begin);
+  const bool failed = isSent && (!ran || ran->failure) && !session.running->isStopped();
+  if (time.isOn() && isSent) {
+    time.ran(steps.size(), time.now() - begin, failed);
+    machine.running.endDeadline(*session.running);
   }
   llvm::Error error = ran ? llvm::Error::success() : ran.takeError();
   const size_t count = ran ? ran->parts.size() : 0;
@@ -144,16 +194,18 @@ llvm::Error StepBatch::run(DoneReply &reply, uint64_t withinUs, llvm::function_r
   for (size_t at = steps.size(); at > begun; --at) {
     steps[at - 1]->putBack();
   }
-  if (time.isOver()) {
-    llvm::consumeError(std::move(error));
-    error = requestError(wire::ErrorCode_Stopped,
-                         "the step took longer than this owner lets steps on private rows take, so its values are kept "
-                         "back and nothing of it was committed; what it cost is not given back. Run it again, or ask "
-                         "the data owner for a larger --headroom");
-  }
-  if (time.isOn() && time.steps() == 1) {
-    machine.running.renew(*session.running); // its deadline is for the run
-    time.hold(session.running->flag());
+  if (time.isOn()) {
+    if (time.isOver()) {
+      logFailure(std::move(error));
+      error = unfinished();
+    } else if (failed) {
+      logFailure(error ? std::move(error) : llvm::make_error<RequestError>(*ran->failure));
+      if (ran) {
+        ran->failure = takeRequestError(unfinished());
+      }
+      error = ran ? llvm::Error::success() : unfinished();
+    }
+    time.hold(*session.running);
   }
   for (const auto &step : steps) { // before any lands: parts drop the states of the parts before them
     error = error ? std::move(error) : step->checkFiles();

@@ -3,6 +3,8 @@
 #ifndef SOJOURN_OWNER_STEPBATCH_H
 #define SOJOURN_OWNER_STEPBATCH_H
 
+#include "owner/Access.h"
+#include "owner/ReplyTime.h"
 #include "owner/StepRun.h"
 
 #include <memory>
@@ -15,12 +17,12 @@ namespace sojourn::owner {
 /// not land are taken back.
 class StepBatch {
 public:
-  /// `isPrivate`: the steps depend on private rows; `time`: of the message.
+  /// `reach`: what the steps depend on; `time`: of the message.
   StepBatch(OwnerBooks &books, StepMachine &machine, const wire::Step &request, const runtime::ProgramHash &hash,
-            Session &session, const std::shared_ptr<const Plan> &plan, size_t messageBytes, bool isPrivate,
+            Session &session, const std::shared_ptr<const Plan> &plan, size_t messageBytes, const PrivateReach &reach,
             ReplyTime &time)
       : books(books), machine(machine), request(request), hash(hash), session(session), plan(plan),
-        messageBytes(messageBytes), isPrivate(isPrivate), time(time), since(machine.worker.newId()) {}
+        messageBytes(messageBytes), reach(reach), time(time), since(machine.worker.newId()) {}
   ~StepBatch();
   StepBatch(const StepBatch &) = delete;
   StepBatch &operator=(const StepBatch &) = delete;
@@ -40,7 +42,9 @@ public:
 
 private:
   llvm::Error beginTime(const StepRun &step);
+  size_t leasedExtra() const;
   llvm::Expected<int64_t> rehearse(const StepRun &step, bool isLoop);
+  void logFailure(llvm::Error error) const;
 
   OwnerBooks &books;
   StepMachine &machine;
@@ -49,7 +53,7 @@ private:
   Session &session;
   const std::shared_ptr<const Plan> &plan;
   const size_t messageBytes;
-  const bool isPrivate;
+  const PrivateReach &reach;
   ReplyTime &time;
   const uint64_t since; ///< values of its steps have later numbers
   std::optional<StepQueue::Place> place;
@@ -57,7 +61,8 @@ private:
   std::optional<ThreadBudget::Lease> threads;
   std::vector<std::unique_ptr<StepRun>> steps;
   size_t landedCount = 0;
-  size_t extra = 0;    ///< StepRun::extraBytes of all
+  size_t extra = 0; ///< StepRun::extraBytes of all
+  size_t extraMost = 0;
   bool isSent = false; ///< to the worker: coins may have been drawn
   bool charged = false;
 };

@@ -17,7 +17,8 @@ struct StepMachine {
   StepMachine(Environment given, const Limits &limits)
       : environment(std::move(given)), limits(limits), worker(environment.worker ? environment.worker() : nullptr),
         threads(limits.threads ? limits.threads : worker.threads()),
-        memory(limits.runningArenaBytes, limits.arenaWaitMs), queue(threads.most()), running(limits.stepMs) {}
+        memory(limits.runningArenaBytes, limits.arenaWaitMs), queue(threads.most()),
+        running(limits.stepMs, environment.steadyNs) {}
 
   /// Tells a test of the phase that a step enters.
   void entering(Phase phase) const {

@@ -51,7 +51,7 @@ class Series:
 
 
 def series(arguments) -> list[Series]:
-    few, many, paid = (1_000, 2_000, 100) if arguments.quick else (5_000, TRIALS // 2, 600)
+    few, many, paid = (1_000, 2_000, 100) if arguments.quick else (5_000, TRIALS // 2, 2_500)
     many = arguments.trials // 2 if arguments.trials else many
     return [
         Series("publishes nothing", 0, False, few),

@@ -9,10 +9,16 @@
 #include "test/owner/Support.h"
 #include "test/runtime/privacy/Statistics.h"
 
+#include "llvm/ADT/ScopeExit.h"
+
+#include <algorithm>
+#include <atomic>
 #include <bit>
 #include <cmath>
+#include <csignal>
 #include <set>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <thread>
 #include <unistd.h>
 
@@ -39,10 +45,10 @@ struct ReplyTimes : testing::Test {
   std::shared_ptr<ProxyPort::Hooks> hooks = std::make_shared<ProxyPort::Hooks>();
   std::unique_ptr<Owner> owner;
   std::optional<Client> client;
-  int64_t now = 0;
+  std::atomic<int64_t> now = 0;
   int64_t rehearsal = kMs, run = kMs; ///< what they take
   size_t rehearsals = 0, runs = 0, waits = 0;
-  std::function<void()> whileRunning;
+  std::function<void()> whileRunning, whileWaiting;
   signing::SigningKey key = signing::SigningKey::generate();
 
   void SetUp() override {
@@ -54,10 +60,13 @@ struct ReplyTimes : testing::Test {
   void start() {
     Environment environment = world.environment();
     environment.worker = ProxyPort::factory(hooks);
-    environment.steadyNs = [this] { return now; };
+    environment.steadyNs = [this] { return now.load(); };
     environment.waitUntil = [this](int64_t until, const std::atomic<bool> &stop) {
       ++waits;
-      now = stop ? now : std::max(now, until);
+      if (whileWaiting) {
+        std::exchange(whileWaiting, nullptr)();
+      }
+      now = stop ? now.load() : std::max(now.load(), until);
     };
     hooks->call = [this](Parcel &parcel) {
       auto kept = aligned(parcel.bytes);
@@ -150,12 +159,44 @@ TEST_F(ReplyTimes, DoNotDependOnTheRun) {
   EXPECT_LE(rehearsals, 6u) << "one session rehearses a step once";
 }
 
-/// So do errors of the run.
+/// So do errors of the run. They may depend on rows, so each counts for a bit, and tells the client no more than a late
+/// reply does.
 TEST_F(ReplyTimes, OfErrorsDoNotEither) {
   const int64_t time = timeOf([&] { ASSERT_EQ(sum().error(), ""); });
-  hooks->answer = [&](Parcel &parcel) { parcel.memory.clear(); };
+  run = 6 * kMs;
+  const std::string late = sum().error();
+  ASSERT_EQ(overruns(), 1u);
+  run = kMs;
+  ASSERT_EQ(sum().error(), ""); // rehearsed again
+  const size_t before = runs;
+  hooks->answer = [&](Parcel &parcel) {
+    if (runs > before) {
+      parcel.memory.clear();
+    }
+  };
   run = 10;
-  EXPECT_EQ(timeOf([&] { EXPECT_NE(sum().error(), ""); }), time);
+  std::string error;
+  EXPECT_EQ(timeOf([&] { error = sum().error(); }), time);
+  EXPECT_EQ(error, late);
+  EXPECT_EQ(overruns(), 2u);
+  EXPECT_TRUE(std::ranges::any_of(
+      world.logged, [](const std::string &line) { return line.find("'ada' on private failed: ") != line.npos; }));
+}
+
+/// What others wait for is free when the time is over, not when the run ends: memory, places, handles, the ledger.
+TEST_F(ReplyTimes, AStepLandsAfterItsTime) {
+  ASSERT_EQ(read(1).error(), "");
+  StepRequest step;
+  step.states = {1};
+  step.results = {2};
+  step.releases = {1};
+  run = kMs / 10;
+  size_t values = 0;
+  whileWaiting = [&] { values = owner->figures().values; };
+  ASSERT_EQ(client->run(copyProgram(), step).error(), "");
+  EXPECT_FALSE(whileWaiting);
+  EXPECT_EQ(owner->figures().values, 1u);
+  EXPECT_EQ(values, 2u) << "landed before its time";
 }
 
 TEST_F(ReplyTimes, AnOverrunIsWithheldAndCounted) {
@@ -288,46 +329,114 @@ TEST_F(ReplyTimes, ARehearsalCostsNothing) {
   EXPECT_EQ(sum().error(), "");
 }
 
-/// A message of several steps is one: as many steps as may take 0.7 s, and no step sooner or later.
+/// A message of several steps is one: as many steps as may take 0.25 s, in one run.
 TEST_F(ReplyTimes, AMessageIsOne) {
   StepRequest message;
-  message.tables = {"private"};
-  message.results = {1};
+  message.states = {1};
+  message.results = {2};
   message.repetitions.resize(999);
   for (size_t at = 0; at < message.repetitions.size(); ++at) {
-    message.repetitions[at].results = {2 + at};
+    message.repetitions[at].states = {1};
+    message.repetitions[at].results = {3 + at};
   }
   std::optional<std::pair<uint32_t, int64_t>> first;
   for (int64_t took : {kMs, kMs / 100, kMs / 2}) {
     run = took;
     client.emplace(identified(*owner, key));
+    whileRunning = nullptr;
+    ASSERT_EQ(read(1).error(), "");
     whileRunning = [&] { // neither its progress nor a stop between two steps tells how far it is
       Reply progress = client->send(watchBytes(client->session, /*stop=*/true));
       ASSERT_TRUE(progress.root->body_as_Progress());
       EXPECT_EQ(progress.root->body_as_Progress()->steps(), 0u);
     };
     uint32_t steps = 0;
+    const size_t waited = waits;
     const int64_t time = timeOf([&] {
-      Reply reply = client->run(readProgram(), message);
+      Reply reply = client->run(copyProgram(), message);
       EXPECT_EQ(reply.error(), "");
       steps = reply.root->body_as_Done() ? reply.root->body_as_Done()->steps() : 0;
     });
-    EXPECT_EQ(steps, 350u);
+    EXPECT_EQ(steps, 125u);
+    EXPECT_EQ(waits - waited, 2u) << "once for the run, once to align the reply";
     EXPECT_EQ(std::pair(steps, time), first.value_or(std::pair(steps, time)));
     first = {steps, time};
   }
   EXPECT_EQ(overruns(), 0u);
 }
 
-/// What a client learns by ending a step while it runs, or while its reply waits, is counted.
+/// What a client learns by ending a step while it runs, or while its reply waits, is counted. The reply leaves a fixed
+/// time after the stop, whenever the run ended.
 TEST_F(ReplyTimes, AStopIsCounted) {
+  rehearsal = run = 400 * kMs;
   ASSERT_EQ(sum().error(), "");
-  whileRunning = [&] {
+  int64_t stopped = 0;
+  const auto stop = [&] {
+    stopped = now;
     client->send(watchBytes(client->session, /*stop=*/true));
     std::this_thread::sleep_for(kStopGrace + std::chrono::milliseconds(300)); // another thread ends it
   };
+  uint64_t count = 0;
+  for (const int64_t after : {10 * kMs, 200 * kMs, 1 * kMs}) { // that the run takes
+    run = 400 * kMs;
+    whileRunning = [&] {
+      stop();
+      now += after;
+    };
+    sum();
+    EXPECT_EQ(now, stopped + ReplyTime::kStopNs + ReplyTime::kAlignNs);
+    EXPECT_EQ(overruns(), ++count);
+  }
+  whileRunning = nullptr;
+  whileWaiting = stop;
+  EXPECT_EQ(sum().error(), "") << "it had run";
+  EXPECT_EQ(now, stopped + ReplyTime::kStopNs + ReplyTime::kAlignNs);
+  EXPECT_EQ(overruns(), ++count);
+}
+
+/// The owner's deadline is for the run alone, and one that ends it tells a bit.
+TEST_F(ReplyTimes, ADeadlineIsCounted) {
+  limits.stepMs = 300;
+  start();
+  ASSERT_EQ(sum().error(), "");
+  whileWaiting = [] { std::this_thread::sleep_for(std::chrono::milliseconds(600)); };
+  EXPECT_EQ(sum().error(), "");
+  EXPECT_EQ(overruns(), 0u);
+  whileRunning = [] { std::this_thread::sleep_for(std::chrono::milliseconds(600)); };
   sum();
   EXPECT_EQ(overruns(), 1u);
+}
+
+/// What the ledger cannot take counts all the same, and its reply is told to nobody.
+TEST_F(ReplyTimes, AnOverrunThatCannotBeWrittenClosesTheTable) {
+  limits.overrunBits = 1;
+  start();
+  const TemporaryFolder folder;
+  world.store = folder.path;
+  start();
+  ASSERT_EQ(read(1).error(), "");
+  rlimit before{};
+  ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &before), 0);
+  signal(SIGXFSZ, SIG_IGN);
+  const llvm::scope_exit restore([&] { setrlimit(RLIMIT_FSIZE, &before); });
+  StepRequest step;
+  step.tables = {"private"};
+  step.results = {2};
+  const std::string request = client->request(readProgram(), step);
+  run = 6 * kMs;
+  whileRunning = [&] {
+    const rlimit none{1, before.rlim_max};
+    setrlimit(RLIMIT_FSIZE, &none);
+  };
+  const std::string error = client->send(request).error();
+  setrlimit(RLIMIT_FSIZE, &before);
+  whileRunning = nullptr;
+  EXPECT_NE(error.find("disk"), std::string::npos) << error;
+  EXPECT_EQ(overruns(), 0u) << "it could be written";
+  run = kMs;
+  EXPECT_NE(client->send(request).error(), "") << "the same bytes";
+  client.emplace(identified(*owner, key));
+  EXPECT_NE(read(1).error().find("is closed to client 'ada'"), std::string::npos);
 }
 
 /// Times are off where the data owner says so.

@@ -5,8 +5,11 @@ A file that imports `own_owner` and `numpy_rng` has these `owner` and `rng` in p
 spent, so no owner is shared.
 """
 
+import contextlib
+
 import numpy as np
 import pytest
+import torch
 
 import sojourn
 
@@ -34,3 +37,17 @@ def make_table(owner, columns, bounds, epsilon=PLENTY, name="people", policy="pr
     if policy == "private" and epsilon is not None:
         owner.grant(name, epsilon=epsilon, delta=DELTA)
     return table
+
+
+@contextlib.contextmanager
+def flushed_denormals():
+    """Torch and NumPy on this thread compute as owners do in steps on private rows: denormal operands count as 0, and so
+    do denormal results. Torch gets one thread, for the mode is a thread's own."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    assert torch.set_flush_denormal(True), "this processor cannot flush denormals"
+    try:
+        yield
+    finally:
+        torch.set_flush_denormal(False)
+        torch.set_num_threads(threads)

@@ -11,6 +11,7 @@ import tempfile
 import numpy as np
 from core_form import Done, facts_by_value, op_lines, rows_of, tool
 from paired import Promises, norm_of, run
+from private_support import flushed_denormals
 
 from sojourn_numpy import decode
 
@@ -94,7 +95,8 @@ class PrivateStep:
         return plain_args[: self.first] + given + plain_args[self.first :]
 
     def run(self, args, change=None) -> dict[int, np.ndarray]:
-        return run(self.program, args, change)
+        with flushed_denormals():
+            return run(self.program, args, change)
 
     def units(self, values) -> dict[int, np.ndarray]:
         """Per coin the sum in units of its grid, rounded."""

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+// The plan of a step's message: held by the owner, or made from the program that came with it.
+#ifndef SOJOURN_OWNER_STEPPLAN_H
+#define SOJOURN_OWNER_STEPPLAN_H
+
+#include "owner/OwnerBooks.h"
+#include "owner/StepMachine.h"
+#include "runtime/wire/Messages_generated.h"
+
+#include "llvm/Support/Error.h"
+
+#include <memory>
+
+namespace sojourn::owner {
+
+struct StepPlan {
+  runtime::ProgramHash hash;
+  std::shared_ptr<const Plan> plan; ///< null: the owner does not hold it, and the request has no program
+};
+
+/// In the session's turn; takes the mutex, and a place in the queue where a plan is made. Errors: a hash that is not
+/// the program's, a program that is too large or invalid, a stop.
+llvm::Expected<StepPlan> findStepPlan(OwnerBooks &books, StepMachine &machine, Session &session,
+                                      const wire::Step &request, RunningStep &running);
+
+/// Whether the message's steps and their reply are within the owner's limits.
+llvm::Error checkStepSize(const wire::Step &request, const runtime::ProgramFacts &facts, const Limits &limits);
+
+} // namespace sojourn::owner
+
+#endif // SOJOURN_OWNER_STEPPLAN_H
