@@ -14,17 +14,17 @@ namespace sojourn::owner {
 static constexpr double kLeastNs = 2'000'000;
 /// Units in what is allowed, from which on it is rounded up by less than this part of it.
 static constexpr uint64_t kUnits = 32;
-/// Of the headroom, for messages that publish nothing: being late costs them a bit, not their steps.
-static constexpr double kQuietShare = 0.25;
+/// Of the headroom, for messages that may be late: it costs them bits, not their steps.
+static constexpr double kLateShare = 0.25;
 /// A late message waits for whole quanta of so many units.
 static constexpr int64_t kLateUnits = 8;
 static constexpr double kLongestNs = 0x1p60;
 
-Quantum Quantum::of(double headroom, int64_t stepNs, size_t steps, bool publishes) {
+Quantum Quantum::of(double headroom, int64_t stepNs, size_t steps, bool mayBeLate) {
   const double count = static_cast<double>(std::max<size_t>(steps, 1));
-  const double more = (headroom - 1) * (publishes ? 1 : kQuietShare) / std::sqrt(std::sqrt(count));
+  const double more = (headroom - 1) * (mayBeLate ? kLateShare : 1) / std::sqrt(std::sqrt(count));
   const double expected = static_cast<double>(std::max<int64_t>(stepNs, 1)) * count * (1 + std::max(more, 0.0));
-  const auto wanted = static_cast<uint64_t>(std::min(expected + (publishes ? kLeastNs : kLeastNs / 16), kLongestNs));
+  const auto wanted = static_cast<uint64_t>(std::min(expected + (mayBeLate ? kLeastNs / 16 : kLeastNs), kLongestNs));
   const uint64_t unit = std::max<uint64_t>(std::bit_floor(wanted) / kUnits, 1);
   return {static_cast<int64_t>((wanted + unit - 1) / unit * unit), static_cast<int64_t>(unit)};
 }
@@ -58,7 +58,7 @@ static uint64_t bitsOf(uint64_t outcomes) { return static_cast<uint64_t>(std::bi
 
 void ReplyTime::ran(size_t steps, int64_t ns, bool failed) {
   count = steps;
-  quantum = Quantum::of(headroom, price, count, publishing);
+  quantum = Quantum::of(headroom, price, count, mayBeLate());
   spent = std::max<int64_t>(ns, 1);
   if (failed) { // that, and in which step
     told += 1 + bitsOf(count);
@@ -72,13 +72,13 @@ void ReplyTime::hold(const RunningStep &step) {
   int64_t allowed = quantum.allowed;
   if (spent > allowed) {
     // Each further quantum is twice as long where the reply is withheld.
-    int64_t more = publishing ? allowed : kLateUnits * quantum.unit;
+    int64_t more = mayBeLate() ? kLateUnits * quantum.unit : allowed;
     uint64_t quanta = 0;
-    for (; spent > allowed; more *= publishing ? 2 : 1) {
+    for (; spent > allowed; more *= mayBeLate() ? 1 : 2) {
       allowed += more;
       ++quanta;
     }
-    told += bitsOf(quanta + 1) + (publishing ? bitsOf(count) : 0);
+    told += bitsOf(quanta + 1);
   }
   heldUntil = now() + (allowed - spent);
   environment->waitUntil(*heldUntil, step.flag());

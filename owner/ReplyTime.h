@@ -22,9 +22,8 @@ struct Quantum {
   int64_t allowed = 0; ///< a multiple of `unit`
   int64_t unit = 0;    ///< a power of two
   /// `stepNs`: of one of `steps`, by rehearsals. `headroom`: of one step that publishes, as a factor. The sum of many
-  /// varies less (by the root of their number, were they independent; here it is the fourth root), and a step that
-  /// publishes nothing may be late (ReplyTime).
-  static Quantum of(double headroom, int64_t stepNs, size_t steps, bool publishes);
+  /// varies less: by the root of their number, were they independent; here it is the fourth root.
+  static Quantum of(double headroom, int64_t stepNs, size_t steps, bool mayBeLate);
 };
 
 /// What one step of a code takes in the worker of a session, by rehearsals. In the session's turn.
@@ -55,9 +54,9 @@ private:
 /// between two calls, others would see when the first one ended. The run is measured, everything else about a step is
 /// public. What it left of `allowed` is waited for before any step lands: how long the disk takes depends on the
 /// moment, and landing frees what others wait for. What follows takes some microseconds longer where the wait was
-/// longer (cold caches), so the reply leaves at a multiple of kAlignNs after the wait. A message that publishes and
-/// takes longer is an overrun: the caller keeps the reply back. One that publishes nothing may be late, by whole
-/// quanta. What that tells is counted in bits.
+/// longer (cold caches), so the reply leaves at a multiple of kAlignNs after the wait. A single step that publishes and
+/// takes longer is an overrun: the caller keeps the reply back. Other messages may be late, by whole quanta. What that
+/// tells is counted in bits.
 class ReplyTime {
 public:
   ReplyTime(const Environment &environment, double headroom) : environment(&environment), headroom(headroom) {}
@@ -74,7 +73,7 @@ public:
   int64_t now() const { return environment->steadyNs(); }
   void ran(size_t steps, int64_t ns, bool failed);
   /// Whether the steps that have run must not land.
-  bool isOver() const { return publishing && spent > quantum.allowed; }
+  bool isOver() const { return !mayBeLate() && spent > quantum.allowed; }
   int64_t overNs() const { return spent - quantum.allowed; }
 
   /// Waits for what the run left. A step that is stopped waits for kStopNs at most, counted from the stop.
@@ -95,6 +94,9 @@ public:
   static constexpr int64_t kAlignNs = 100'000;
 
 private:
+  /// A loop that stops for a step that was late is worth less than the bits.
+  bool mayBeLate() const { return !publishing || count > 1; }
+
   const Environment *environment;
   const double headroom;
   bool isProtected = false, publishing = false;

@@ -133,14 +133,14 @@ TEST(Quanta, AreRoundedUpToPowersOfTwo) {
     const auto step = static_cast<int64_t>(std::exp2(std::uniform_real_distribution(0.0, 40.0)(random)));
     const double headroom = std::uniform_real_distribution(1.0, 10.0)(random);
     const size_t steps = 1 + random() % 4'096;
-    const Quantum quantum = Quantum::of(headroom, step, steps, true);
+    const Quantum quantum = Quantum::of(headroom, step, steps, /*mayBeLate=*/false);
     EXPECT_TRUE(std::has_single_bit(static_cast<uint64_t>(quantum.unit)));
     EXPECT_EQ(quantum.allowed % quantum.unit, 0);
     const double count = static_cast<double>(steps);
     const double least = static_cast<double>(step) * (count + (headroom - 1) * std::pow(count, 0.75));
     EXPECT_GE(static_cast<double>(quantum.allowed) * 1.000001, least);
     EXPECT_LE(static_cast<double>(quantum.allowed), (least + 2'000'000) * (1 + 1.0 / 32) + 1);
-    EXPECT_LE(Quantum::of(headroom, step, steps, false).allowed, quantum.allowed);
+    EXPECT_LE(Quantum::of(headroom, step, steps, /*mayBeLate=*/true).allowed, quantum.allowed);
   }
 }
 
@@ -251,6 +251,35 @@ TEST_F(ReplyTimes, AQuietStepIsLateByQuanta) {
     EXPECT_LE(time, run + quantum);
   }
   EXPECT_GE(overruns(), 19u);
+}
+
+/// So is a message of several steps, though they publish: what was paid for them is not lost.
+TEST_F(ReplyTimes, ALoopIsLateByQuanta) {
+  limits.overrunBits = 0;
+  start();
+  const auto loop = [&](uint32_t steps) {
+    StepRequest step;
+    step.tables = {"private"};
+    step.spending.releases = {{0, 0.5, 0, false}};
+    step.repetitions.resize(steps - 1);
+    return client->run(sumProgram(), step);
+  };
+  const auto timed = [&](uint32_t &steps) {
+    return timeOf([&] {
+             Reply reply = loop(8);
+             EXPECT_EQ(reply.error(), "");
+             steps = reply.root->body_as_Done() ? reply.root->body_as_Done()->steps() : 0;
+           }) -
+           ReplyTime::kAlignNs;
+  };
+  uint32_t first = 0;
+  const int64_t allowed = timed(first);
+  const uint64_t before = overruns();
+  run = 3 * kMs;
+  uint32_t steps = 0;
+  EXPECT_GT(timed(steps), allowed);
+  EXPECT_EQ(steps, first);
+  EXPECT_GT(overruns(), before);
 }
 
 /// A step over values that were computed from private rows is one on private rows, without a table.
