@@ -13,7 +13,10 @@ import contextlib
 import dataclasses
 import os
 import pathlib
+import struct
 import subprocess
+import sys
+import threading
 import time
 from collections.abc import Iterator
 
@@ -41,10 +44,11 @@ def command(tool: str, *words) -> str:
 
 
 def make_store(folder: pathlib.Path, seed: int) -> None:
-    """The tables, a client `ada`, and grants that hardly any number of replies can spend."""
+    """The tables, a client `ada`, grants that hardly any number of replies can spend, and a client `bob` without."""
     store, generator = folder / "store", np.random.default_rng(seed)
     dose = generator.uniform(0, 1, ROWS)
-    command("sojourn", "keygen", folder / "ada.key")
+    for client in ("ada", "bob"):
+        command("sojourn", "keygen", folder / f"{client}.key")
     for number, (name, label) in enumerate(WORLDS.items()):
         labels = np.zeros(ROWS)
         labels[ROW] = label
@@ -53,7 +57,10 @@ def make_store(folder: pathlib.Path, seed: int) -> None:
         terms = ("--name", name, "--policy=private", "--rows-are-subjects", *bounds)
         command("sojourn-owner", "import", folder / f"{name}.npz", "--store", store, *terms)
         if number == 0:
-            command("sojourn-owner", "client", "add", "ada", "--key", folder / "ada.key.pub", "--store", store)
+            for client in ("ada", "bob"):
+                command(
+                    "sojourn-owner", "client", "add", client, "--key", folder / f"{client}.key.pub", "--store", store
+                )
         price = ("--epsilon", CAP, "--delta", DELTA, "--store", store)
         command("sojourn-owner", "budget", "cap", name, *price)
         command("sojourn-owner", "budget", "grant", "ada", name, *price)
@@ -173,14 +180,62 @@ class Attacker:
         self.owner.close()
 
 
+class Neighbour(Attacker):
+    """Another client's session, which reads no table, beside steps that do: what the owner's load tells. Another
+    session of the same client would wait for its place."""
+
+    def __init__(self, address: str, folder: pathlib.Path, seed: int):
+        super().__init__(address, folder, True, seed)
+        words = [sys.executable, __file__, address, str(folder)]
+        environment = dict(os.environ, OPENBLAS_NUM_THREADS="1", OMP_NUM_THREADS="1")
+        self.process = subprocess.Popen(words, stdout=subprocess.PIPE, env=environment)
+        self.times: list[tuple[float, float]] = []  # when a step began, and how long it took
+        threading.Thread(target=self._read, daemon=True).start()
+
+    def _read(self) -> None:
+        while words := self.process.stdout.read(16):
+            self.times.append(struct.unpack("dd", words))
+
+    def once(self, table) -> tuple[float, str]:
+        """Seconds of one of the other session's steps, on average, while the first one has a step under way."""
+        self.times.clear()
+        begin = time.perf_counter()
+        _, error = super().once(table)
+        end = time.perf_counter()
+        while not self.times or self.times[-1][0] < end:
+            time.sleep(0.001)
+        return float(np.mean([took for at, took in list(self.times) if begin <= at < end])), error
+
+    def close(self) -> None:
+        self.process.kill()
+        self.process.wait()
+        super().close()
+
+
+def run_beside(address: str, folder: pathlib.Path) -> None:
+    """Writes when each of its steps began, and how long it took, until it is killed."""
+    number = torch.zeros(1000).to(sojourn.connect(address, identity=folder / "bob.key").device)
+    while True:
+        begin = time.perf_counter()
+        number += 1
+        sojourn.flush()
+        os.write(1, struct.pack("dd", begin, time.perf_counter() - begin))
+
+
 def attack(
     folder: pathlib.Path, headroom: float | None, publishes: bool, count: int, worlds: tuple[str, ...], seed: int,
-    show=lambda: None, overruns: bool = False,
+    show=lambda: None, overruns: bool = False, beside: bool = False,
 ) -> Replies:  # fmt: skip
-    """So many replies of each world, from a new server on the store in `folder`."""
+    """So many replies of each world, from a new server on the store in `folder`; `beside`: by the times of Neighbour."""
     with serving(folder, headroom) as address:
-        attacker = Attacker(address, folder, publishes, seed, overruns)
+        attacker = (
+            Neighbour(address, folder, seed) if beside else Attacker(address, folder, publishes, seed, overruns)
+        )
         try:
             return attacker.replies(count, worlds, seed, show)
         finally:
             attacker.close()
+
+
+if __name__ == "__main__":
+    run_beside(sys.argv[1], pathlib.Path(sys.argv[2]))

@@ -11,6 +11,7 @@ that works in part, with its reason, counts as skipped). tools/check runs this f
 """
 
 import argparse
+import os
 import pathlib
 import signal
 import sys
@@ -120,6 +121,8 @@ def pytest_run(arguments, folder, name, marks, options, files):
     command += ["-m", " and ".join(marks), *options, *files]
     # NumPy's threads would wait for each other where its matrices are small and other processes run.
     alone = {"OPENBLAS_NUM_THREADS": "1"}
+    if arguments.all:
+        alone["SOJOURN_TIME_TRIALS"] = os.environ.get("SOJOURN_TIME_TRIALS", "4000")
     may_be_empty = name != "pytest" or arguments.quick or arguments.changed is not None
     count = run(name, command, report, parse_junit, alone, fine=(0, NO_TESTS) if may_be_empty else (0,))
     if name == "pytest" and not arguments.quick and report.exists():
