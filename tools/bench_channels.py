@@ -60,7 +60,7 @@ def series(arguments) -> list[Series]:
         Series("publishes with noise", 0, True, 150),
         Series("publishes with noise", arguments.headroom, True, paid),
         Series("takes too long for label 1", arguments.headroom, False, 2_000, overruns=True),
-        Series("publishes with noise; another client's steps", arguments.headroom, True, 150, beside=True),
+        Series("publishes with noise; another client's steps", arguments.headroom, True, 100, beside=True),
     ]
 
 

@@ -193,6 +193,7 @@ class Neighbour(Attacker):
         threading.Thread(target=self._read, daemon=True).start()
 
     def _read(self) -> None:
+        assert self.process.stdout is not None
         while words := self.process.stdout.read(16):
             self.times.append(struct.unpack("dd", words))
 
@@ -228,9 +229,7 @@ def attack(
 ) -> Replies:  # fmt: skip
     """So many replies of each world, from a new server on the store in `folder`; `beside`: by the times of Neighbour."""
     with serving(folder, headroom) as address:
-        attacker = (
-            Neighbour(address, folder, seed) if beside else Attacker(address, folder, publishes, seed, overruns)
-        )
+        attacker = Neighbour(address, folder, seed) if beside else Attacker(address, folder, publishes, seed, overruns)
         try:
             return attacker.replies(count, worlds, seed, show)
         finally:

@@ -18,7 +18,9 @@ class OwnerProcess:
     private tables would take longer than their time now and then.
     """
 
-    def __init__(self, folder: pathlib.Path, address: str | None = None, *options: str):
+    def __init__(
+        self, folder: pathlib.Path, address: str | None = None, *options: str, environment: dict[str, str] | None = None
+    ):
         self.address, self.store = address or f"ipc://{folder}/o.sock", folder / "store"
         self._log = folder / "log"
         if self.address.startswith("tcp:"):
@@ -27,7 +29,9 @@ class OwnerProcess:
             options = (*options, "--headroom", "0")
         command = [ROOT / "build/bin/sojourn-owner", "serve", "--store", self.store, "--listen", self.address, *options]
         with self._log.open("w") as log:
-            self._process = subprocess.Popen([*command, "--verbose"], stdout=log, stderr=log)
+            self._process = subprocess.Popen(
+                [*command, "--verbose"], stdout=log, stderr=log, env=os.environ | (environment or {})
+            )
         self.pid = self._process.pid
         # Not the socket's file: it is there once its name is bound, and nobody is let in before the owner listens.
         self._wait(lambda: f"listening on {self.address}\n" in self.log())
