@@ -8,7 +8,6 @@ namespace sojourn {
 
 namespace {
 std::atomic<Raiser> activeRaiser{nullptr};
-thread_local ErrorKind lastKind = ErrorKind::Error;
 } // namespace
 
 Error::Error(ErrorKind kind, const std::string &message)
@@ -29,13 +28,9 @@ const char *errorKindName(ErrorKind kind) {
   return "Error";
 }
 
-ErrorKind lastRaised() { return lastKind; }
-void forgetRaised() { lastKind = ErrorKind::Error; }
-
 void setRaiser(Raiser raiser) { activeRaiser = raiser; }
 
 void raise(ErrorKind kind, const std::string &message) {
-  lastKind = kind;
   if (Raiser raiser = activeRaiser.load()) {
     raiser(kind, message);
   }

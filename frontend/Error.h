@@ -11,10 +11,10 @@
 namespace sojourn {
 
 /// Thrown in processes without Python (and by C++ code under Python where no raiser is set).
-class Error : public c10::Error {
+class Error : public c10::Error, public HasErrorKind {
 public:
   Error(ErrorKind kind, const std::string &message);
-  ErrorKind kind() const { return kind_; }
+  ErrorKind kind() const override { return kind_; }
   /// As it was raised.
   const std::string &text() const { return text_; }
 

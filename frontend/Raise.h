@@ -20,14 +20,16 @@ enum class ErrorKind {
 
 const char *errorKindName(ErrorKind kind);
 
-/// Throws; never returns. Default: `sojourn::Error`.
+/// Throws what has a kind; never returns. Default: `sojourn::Error`.
 using Raiser = void (*)(ErrorKind kind, const std::string &message);
 void setRaiser(Raiser raiser);
 [[noreturn]] void raise(ErrorKind kind, const std::string &message);
-/// Of the calling thread: the kind of what it raised since it last forgot; Error if nothing. For handlers, which see
-/// Python's exceptions without one.
-ErrorKind lastRaised();
-void forgetRaised();
+/// Base of all exceptions that `raise` throws, for handlers.
+class HasErrorKind {
+public:
+  virtual ~HasErrorKind() = default;
+  virtual ErrorKind kind() const = 0;
+};
 
 } // namespace sojourn
 

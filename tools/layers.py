@@ -203,7 +203,7 @@ def check_layers(files, root):
             yield f"{name}:1 no longer includes {header}: remove the exception from tools/layers.py"
 
 
-def _circles(edges):
+def circles(edges):
     """Strongly connected sets of more than one unit (Tarjan's algorithm, without recursion)."""
     index: dict[str, int] = {}
     low: dict[str, int] = {}
@@ -237,7 +237,7 @@ def _circles(edges):
     return found
 
 
-def _way_round(members, edges):
+def way_round(members, edges):
     """The units of a shortest circle through the first unit."""
     first = min(members)
     ways = [[first]]
@@ -267,12 +267,12 @@ def check_circles(files, root):
                 edges[unit].add(other)
                 lines.setdefault((unit, other), f"{name}:{line}")
     known = [set(units.split()) for units in CIRCLES]
-    found = _circles(edges)
+    found = circles(edges)
     for members in sorted(found, key=sorted):
         if members in known:
             continue
         more = [sorted(members - circle) for circle in known if circle < members]
-        way = _way_round(members, edges)
+        way = way_round(members, edges)
         grown = f"; a known circle grows by {', '.join(more[0])}" if more else ""
         shrunk = any(members < circle for circle in known)
         if not shrunk:

@@ -23,6 +23,16 @@ using WhileOwnerWorks = py::call_guard<py::gil_scoped_release>;
 /// The module that holds the exception classes, set by the package.
 py::object *errorModule = nullptr;
 
+/// torch turns python_error back into the Python exception on every path, backward's included.
+class PythonError : public python_error, public HasErrorKind {
+public:
+  explicit PythonError(ErrorKind kind) : raised(kind) {}
+  ErrorKind kind() const override { return raised; }
+
+private:
+  ErrorKind raised;
+};
+
 /// Raises the Python class of a kind, from any thread.
 void raisePython(ErrorKind kind, const std::string &message) {
   py::gil_scoped_acquire lock;
@@ -34,8 +44,7 @@ void raisePython(ErrorKind kind, const std::string &message) {
   auto text = py::reinterpret_steal<py::object>(
       PyUnicode_DecodeUTF8(message.data(), static_cast<Py_ssize_t>(message.size()), "replace"));
   PyErr_SetObject(cls.ptr(), text.ptr());
-  // torch turns python_error back into the Python exception on every path, backward's included.
-  python_error error;
+  PythonError error(kind);
   error.persist();
   throw error;
 }

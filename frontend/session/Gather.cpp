@@ -183,12 +183,11 @@ void Session::gather() {
       pack = remoteImpl(at::cat(flat))->remoteStorage();
       pack->isPack = true;
     }
-    forgetRaised();
     try {
       sendAll({shared_from_this()}, /*explicitStep=*/false);
-    } catch (...) {
-      if (lastRaised() == ErrorKind::Error) {
-        throw; // none of an owner's: an interrupt
+    } catch (const HasErrorKind &raised) { // not an interrupt
+      if (raised.kind() == ErrorKind::Error) {
+        throw; // none of an owner's
       }
       return;
     }

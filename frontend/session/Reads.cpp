@@ -182,11 +182,10 @@ static bool holdsRows(Session &session, const at::Tensor &given) {
 /// What `read` gives; nothing where the value may not leave the owner.
 template <typename Result>
 static Result unlessRefused(const std::function<Result()> &read) {
-  forgetRaised();
   try {
     return read();
-  } catch (...) {
-    if (lastRaised() == ErrorKind::Refused) {
+  } catch (const HasErrorKind &raised) {
+    if (raised.kind() == ErrorKind::Refused) {
       return {};
     }
     throw;

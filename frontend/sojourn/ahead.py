@@ -15,16 +15,15 @@ from torch.utils import _pytree as pytree
 
 import _sojourn
 
-from . import checks, connections
+from . import checks, connections, current
 from .checks import integer, shown, within
 from .errors import Error
 from .loop import PER_TRIP_MOST, bar, length
 from .owner import Owner
-from .privacy import Quote, current
+from .privacy import Quote
 from .publish import noting_states
 from .published import Published, plain
 from .specs import spec, table_spec
-from .step import _open
 from .table import Batches, Table
 
 _CALLS = ("init", "first", "steady", "short")
@@ -171,7 +170,7 @@ class Program:
         if per_trip > PER_TRIP_MOST:
             raise Error(f"per_trip is {per_trip}, an owner takes up to {PER_TRIP_MOST} steps in one message")
         self._run = None  # an earlier run's values are released
-        run = self._run = _sojourn.ArtifactRun(self._artifact, owner._session, tables)
+        run = self._run = _sojourn.ArtifactRun(self._artifact, owner.session, tables)
         bound = run.artifact  # its tables have the rows of the owner's
         if batches is None:
             batches, total = itertools.repeat((), bound.steps), bound.steps
@@ -267,12 +266,12 @@ class Program:
 
     def _declare(self, owner, tables: dict[str, str], bound) -> None:
         """Declares the run's draws to the open `sojourn.privacy`."""
-        run = current()
-        if run is None or not run.is_private or run._table._session is not owner._session:
+        run = current.run()
+        if run is None or not run.is_private or run.session is not owner.session:
             return
         for name, rows, size in bound.draws:
-            if tables.get(name, name) == run._table.name:
-                run._declare(run._table.name, rows, size, bound.epochs, bound.steps)
+            if tables.get(name, name) == run.table:
+                run.declare(run.table, rows, size, bound.epochs, bound.steps)
 
     def _nest(self, leaves: list):
         try:
@@ -364,7 +363,7 @@ def compile(
 
     def one_step(tensors):
         left = iter(tensors)
-        served = [each for loop in loops for each in loop._arguments(list(itertools.islice(left, len(loop._columns))))]
+        served = [each for loop in loops for each in loop.arguments(list(itertools.islice(left, len(loop.columns))))]
         given = (t.item() if entry.is_number else t for t, entry in zip(left, inputs))
         with noting_states() as states:
             tree = step_fn(*served, *given)
@@ -386,7 +385,7 @@ def compile(
     def first():
         state.made = None if init is None else init()
 
-    snapshots = dict(_open.snapshots)
+    snapshots = dict(current.step.snapshots)
     with _compiling:
         _sojourn.set_phase_listener(listen)
         _sojourn.step_begin()
@@ -396,7 +395,7 @@ def compile(
                 first,
                 one_step,
                 [(list(entry.shape), entry.dtype, entry.is_number) for entry in inputs],
-                [loop._batches for loop in loops],
+                [loop.recorded for loop in loops],
                 None if short is None else integer("short", short, 1),
                 state.tensors,
             )
@@ -404,8 +403,8 @@ def compile(
             _sojourn.set_phase_listener(None)
             _sojourn.step_abort()
             # Optimizers of the compiled step, and with them its device, live no longer than their owner.
-            _open.snapshots.clear()
-            _open.snapshots.update(snapshots)
+            current.step.snapshots.clear()
+            current.step.snapshots.update(snapshots)
     try:
         artifact.output_tree = pytree.treespec_dumps(trees[-1])
     except NotImplementedError:

@@ -11,7 +11,7 @@ from torch.overrides import _get_current_function_mode_stack
 from torch.utils import _pytree as pytree
 from torch.utils._device import DeviceContext
 
-from .table import _COLUMNS
+from .current import columns_of
 
 _PLAIN = (torch.Tensor, float, int, str, bytes, type(None))
 
@@ -76,7 +76,8 @@ def key_of(leaves, spec) -> tuple:
             parts += (leaf.device, leaf.dtype, leaf.shape, leaf.stride(), leaf.storage_offset(), leaf.requires_grad)
             parts += (leaf.is_conj(), leaf.is_neg())
             parts.append(leaf.requires_grad and leaf.is_leaf and (None if leaf.grad is None else leaf.grad.stride()))
-            parts.append(getattr(leaf, _COLUMNS, None) and tuple(getattr(leaf, _COLUMNS)))
+            columns = columns_of(leaf)
+            parts.append(columns and tuple(columns))
         elif isinstance(leaf, float):
             # Python often asks for these; what else it decides by a number is noticed.
             parts += (float, leaf == 0, leaf == 1, leaf < 0, math.isfinite(leaf))

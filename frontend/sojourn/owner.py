@@ -72,7 +72,7 @@ class Owner:
             raise Error(
                 f"an owner is opened by sojourn.local() or sojourn.connect(address), got {checks.shown(session)}"
             )
-        self._session = session
+        self.session = session
         self._embedded = embedded
         self.address = address
         connections.remember(session, self.key)
@@ -83,19 +83,19 @@ class Owner:
 
         The device lives until `close()`, or until many newer devices exist that were not closed.
         """
-        _kept[self._session.index] = (self._session, weakref.ref(self))
+        _kept[self.session.index] = (self.session, weakref.ref(self))
         _make_room(_KEPT_MOST)
-        return torch.device("owner", self._session.index)
+        return torch.device("owner", self.session.index)
 
     @property
     def account(self) -> str:
         """The data owner's name for this client: "local" in its own process, "" without an identity."""
-        return self._session.account
+        return self.session.account
 
     @property
     def key(self) -> str | None:
         """The owner's public key, which verifies receipts; None for a served owner without an identity."""
-        return getattr(self._embedded, "key", None) or self._session.owner_key or None
+        return getattr(self._embedded, "key", None) or self.session.owner_key or None
 
     def register(
         self,
@@ -187,31 +187,31 @@ class Owner:
 
     def budget(self, name: str) -> Budget:
         """This client's budget on a private table. Raises `Error`, with the known names, for an unknown table."""
-        budget = Budget(text("name", name), *_sojourn.budget(self._session, name))
+        budget = Budget(text("name", name), *_sojourn.budget(self.session, name))
         if not budget.granted:
-            self._session.dataset(name)  # says which there are
+            self.session.dataset(name)  # says which there are
         return budget
 
     def datasets(self) -> list[Table]:
         """All tables of this owner; of a served one those to which this client has access."""
-        return [Table(each, self._session) for each in self._session.datasets()]
+        return [Table(each, self.session) for each in self.session.datasets()]
 
     def dataset(self, name: str) -> Table:
         """A table by name. Raises `Error`, with the known names, for an unknown table."""
-        return Table(self._session.dataset(text("name", name)), self._session)
+        return Table(self.session.dataset(text("name", name)), self.session)
 
     def programs(self, with_text: bool = False) -> list[dict]:
         """The programs run at this owner, newest last: hash, client, runs, ops and, if `with_text`, the IR."""
-        return self._session.programs(flag("with_text", with_text))
+        return self.session.programs(flag("with_text", with_text))
 
     def counters(self) -> dict[str, int]:
         """Counters of this connection; see `sojourn.counters`."""
-        return self._session.counters()
+        return self.session.counters()
 
     def close(self) -> None:
         """Ends the session; its remote tensors lose their values."""
-        _kept.pop(self._session.index, None)
-        self._session.close()
+        _kept.pop(self.session.index, None)
+        self.session.close()
 
     def __enter__(self) -> Owner:
         return self

@@ -14,7 +14,7 @@ import itertools
 
 import _sojourn
 
-from . import checks, notebook
+from . import checks, current, notebook
 from .checks import integer, within
 from .errors import Error
 from .step import flush
@@ -119,7 +119,7 @@ class privacy:
         self._number = next(_runs)
         self._final: tuple[int, float] | None = None  # steps and epsilon of a run that is over
         self._was_entered = self._is_declared = False
-        self._outer: privacy | None = None
+        self._outer: current.Run | None = None
 
     # What is known of the run.
 
@@ -203,7 +203,7 @@ class privacy:
         return _sojourn.budget(self._session(), self._table.name)
 
     def _session(self):
-        session = self._table._session
+        session = self._table.session
         if session is None:
             raise Error(f"table '{self._table.name}' is not at an owner; get it from its owner: owner.dataset(name)")
         return session
@@ -255,22 +255,22 @@ class privacy:
     # Around the steps.
 
     def __enter__(self) -> privacy:
-        global _current
         if self._was_entered:
             raise Error(
                 "this sojourn.privacy was already entered: a run is one `with` block, and its plan covers only that "
                 "block; create another sojourn.privacy(...) for more steps"
             )
         self._was_entered = True
-        self._outer, _current = _current, self
+        self._outer = current.set_run(
+            current.Run(self._table.name, self._table.session, self.is_private, self._declare, self._send)
+        )
         if self.is_private:
             self._send()
         return self
 
     def __exit__(self, *exception):
-        global _current
         if self.is_private and self._session().is_elsewhere:  # the run goes on in the process that this is a fork of
-            _current = self._outer
+            current.set_run(self._outer)
             return False
         try:
             if self.is_private and not _sojourn.step_active():
@@ -278,7 +278,7 @@ class privacy:
                 with contextlib.suppress(Error) if exception[0] is not None else contextlib.nullcontext():
                     flush()
         finally:
-            _current = self._outer
+            current.set_run(self._outer)
             if self.is_private:
                 self._end(is_failing=exception[0] is not None)
         return False
@@ -287,7 +287,7 @@ class privacy:
         """Has the owner return the unused part of the run's budget."""
         _sojourn.set_spending(self._session())
         if self._outer is not None and self._outer.is_private:
-            self._outer._send()
+            self._outer.send()
         try:
             try:
                 self._final = self._spent()
@@ -343,11 +343,3 @@ class privacy:
             )
         self._size, self._epochs = size, self._epochs or epochs
         self._send()
-
-
-_current: privacy | None = None
-
-
-def current() -> privacy | None:
-    """The innermost open context."""
-    return _current

@@ -33,14 +33,14 @@ class Published:
 
     def __init__(self, state):
         """`state`: of the recorded publish, or the value itself."""
-        self._state = state
+        self.recorded = state
         self._value = None if isinstance(state, _sojourn.Published) else state
         self._step = _sojourn.current_step()
 
     @property
     def ready(self) -> bool:
         """Whether `value` can be read."""
-        return not self._waits() and (self._value is not None or self._state.ready)
+        return not self._waits() and (self._value is not None or self.recorded.ready)
 
     def _waits(self) -> bool:
         return self._step != 0 and self._step == _sojourn.current_step()
@@ -53,7 +53,7 @@ class Published:
                 "a value published inside a step is filled by the step's reply; read it after the step has ended"
             )
         if self._value is None:
-            self._value = self._state.value()
+            self._value = self.recorded.value()
         return self._value
 
     @property
@@ -65,13 +65,13 @@ class Published:
         not counted.
         """
         self.value  # noqa: B018
-        error = self._state.error if isinstance(self._state, _sojourn.Published) else 0.0
+        error = self.recorded.error if isinstance(self.recorded, _sojourn.Published) else 0.0
         return None if error is None or math.isnan(error) else error
 
     @property
     def receipt(self) -> Receipt | None:
         """The owner's signed receipt for a release with a separate price, else None."""
-        data = self._state.receipt if isinstance(self._state, _sojourn.Published) else b""
+        data = self.recorded.receipt if isinstance(self.recorded, _sojourn.Published) else b""
         return Receipt(data) if data else None
 
     def __getattr__(self, name: str):

@@ -24,6 +24,7 @@ from torch.utils import _pytree as pytree
 import _sojourn
 
 from . import connections, programs
+from .current import columns_of
 from .errors import Error, Unsupported
 from .followed import Computed, Followed, Looked, StandIn, plain
 from .gradients import drop_lost_gradients
@@ -31,7 +32,6 @@ from .integers import Integers
 from .keys import Same, flatten, has_dicts, key_of, keys_of, values_of
 from .published import Published
 from .rates import Numbers, changed_on_host, host_state, obstacle_of, rates_of
-from .table import _COLUMNS
 from .uses import HostOps, Uses, before_module, reached_from, tracing, unfit
 
 _KINDS_MOST, _PLANS_MOST = 16, 8  # per function and thread, per kind of call; those not used for longest go
@@ -277,7 +277,7 @@ class Replay:
             tensors = [leaf for leaf in leaves if type(leaf) is torch.Tensor and not leaf.requires_grad]
             if len(tensors) + len(free) == len(leaves) and (keys := keys_of(args, leaves)) is not None:
                 quiet = _sojourn.QuietCall(plan.call, plan.watched, plan.numbers.sources, tensors, plan.host)
-                columns = [getattr(leaf, _COLUMNS, None) for leaf in leaves]
+                columns = [columns_of(leaf) for leaf in leaves]
                 types = [type(leaf) for leaf in leaves]
                 self._local.last = plan, quiet, columns, types, keys if has_dicts(keys) else None
             return None
@@ -406,7 +406,7 @@ class Replay:
 
 
 def _are_alike(leaves, types: list[type], columns: list) -> bool:
-    return [type(leaf) for leaf in leaves] == types and columns == [getattr(leaf, _COLUMNS, None) for leaf in leaves]
+    return [type(leaf) for leaf in leaves] == types and columns == [columns_of(leaf) for leaf in leaves]
 
 
 def _latest(known: collections.OrderedDict, key, make):
@@ -456,9 +456,9 @@ def _kinds(found, leaves):
         elif isinstance(leaf, torch.Tensor) and leaf.device.type == "owner":
             kinds.append(("computed",))
             computed.append(leaf)
-        elif isinstance(leaf, Published) and isinstance(leaf._state, _sojourn.Published):
+        elif isinstance(leaf, Published) and isinstance(leaf.recorded, _sojourn.Published):
             kinds.append(("published", len(published)))
-            published.append(leaf._state)
+            published.append(leaf.recorded)
         elif isinstance(leaf, (bool, int, float, str, bytes, type(None))):
             kinds.append(("constant", plain(leaf, "it is returned")))
         else:

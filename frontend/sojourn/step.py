@@ -6,7 +6,6 @@ from __future__ import annotations
 import contextlib
 import functools
 import inspect
-import threading
 from typing import TYPE_CHECKING, Any
 
 from torch.compiler import is_compiling
@@ -14,7 +13,7 @@ from torch.optim.optimizer import register_optimizer_step_pre_hook
 
 import _sojourn
 
-from . import connections
+from . import connections, current
 from .checks import flag
 from .errors import Error
 from .gradients import drop_lost_gradients
@@ -22,20 +21,10 @@ from .publish import forget_lines, naming_lines
 from .replay import Replay
 
 
-class _OpenStep(threading.local):
-    """The calling thread's step: optimizers stepped in it, with the CPU state that an exception restores."""
-
-    def __init__(self):
-        self.snapshots: dict[int, _sojourn.OptimizerSnapshot] = {}
-
-
-_open = _OpenStep()
-
-
 def _before_optimizer_step(optimizer, args, kwargs):
     # torch.compile folds the first condition, and then sees none of ours.
-    if not is_compiling() and _sojourn.step_active() and id(optimizer) not in _open.snapshots:
-        _open.snapshots[id(optimizer)] = _sojourn.OptimizerSnapshot(optimizer)
+    if not is_compiling() and _sojourn.step_active() and id(optimizer) not in current.step.snapshots:
+        current.step.snapshots[id(optimizer)] = _sojourn.OptimizerSnapshot(optimizer)
 
 
 register_optimizer_step_pre_hook(_before_optimizer_step)
@@ -158,11 +147,11 @@ class step:
                     self._restore()
                     forget_lines()
         finally:
-            _open.snapshots.clear()
+            current.step.snapshots.clear()
         return False
 
     def _restore(self):
-        for snapshot in _open.snapshots.values():
+        for snapshot in current.step.snapshots.values():
             snapshot.restore()
         drop_lost_gradients()
 

@@ -19,31 +19,22 @@ import torch
 
 import _sojourn
 
-from . import checks, sources
+from . import checks, current, sources
 from .checks import flag, integer, shown, text
+from .current import columns_of, knowing
 from .errors import Error
 
 _SHOWN_COLUMNS = 60
-# Where a tensor read from a table keeps the names of its columns.
-_COLUMNS = "_sojourn_columns"
 # Marks whole columns of a private table.
 _WHOLE = "_sojourn_whole"
 # So many ranges of whole columns are scaled one by one; each costs a few ops.
 _APART_MOST = 256
 
 
-def privacy_run():
-    """The open `sojourn.privacy` context, if there is one."""
-    from .privacy import current
-
-    return current()
-
-
-def _run_of(table: Table):
+def _run_of(table: Table) -> current.Run | None:
     """The open `sojourn.privacy` if it is one of this table or of a part of it, else None."""
-    run = privacy_run()
-    same = run is not None and (table.name, table._session) == (run._table.name, run._table._session)
-    return run if same else None
+    run = current.run()
+    return run if run is not None and (table.name, table.session) == (run.table, run.session) else None
 
 
 class Defaults(NamedTuple):
@@ -96,7 +87,7 @@ class Table:
                 f"a table comes from its owner, owner.dataset(name), or from sojourn.plain(source), got {shown(table)}"
             )
         self._table = table
-        self._session = session
+        self.session = session
         self._scalings = threading.local()
         self.name: str = table.name
         self.policy: str = table.policy
@@ -168,7 +159,7 @@ class Table:
         if not checks.is_number(fraction):
             raise Error(f"fraction must be a number between 0 and 1, got {shown(fraction)}")
         first, other = self._table.split(checks.number("fraction", fraction), integer("seed", seed))
-        return Table(first, self._session), Table(other, self._session)
+        return Table(first, self.session), Table(other, self.session)
 
     def scaled(self, x: torch.Tensor, columns: str | Sequence[str] | None = None) -> torch.Tensor:
         """`x`, with the declared bounds of each column scaled to [-1, 1]; integers and booleans become float32.
@@ -184,7 +175,7 @@ class Table:
         if not isinstance(x, torch.Tensor):
             more = "; scale its tensors one by one" if isinstance(x, Mapping) else ""
             raise Error(f"scaled takes a tensor of this table's columns, got {type(x).__name__}{more}")
-        columns = getattr(x, _COLUMNS, None) if columns is None else _features(columns, "columns")
+        columns = columns_of(x) if columns is None else _features(columns, "columns")
         if columns is None:
             raise Error(
                 f"unknown columns of table '{self.name}' in this tensor of shape {tuple(x.shape)}: it was computed, "
@@ -240,7 +231,7 @@ class Table:
         releases; after a write to it the tensor is no longer a column. To keep the rows at the owner as a value,
         compute one from them (`column * 1`) in the step that reads it.
         """
-        return _knowing(self._table.column(_name(column)), column)
+        return knowing(self._table.column(_name(column)), column)
 
     def __contains__(self, column: object) -> bool:
         return any(known.name == column for known in self.columns)
@@ -257,10 +248,10 @@ class Table:
 
     def _budget_line(self) -> str:
         """This client's remaining budget on a private table, queried from its owner."""
-        if self.policy != "private" or self._session is None:
+        if self.policy != "private" or self.session is None:
             return ""
         try:
-            granted, epsilon, delta, left, common = _sojourn.budget(self._session, self.name)
+            granted, epsilon, delta, left, common = _sojourn.budget(self.session, self.name)
         except Error:
             return ""  # a table can be shown when its owner is gone
         if not granted:
@@ -314,7 +305,7 @@ class _Rows(int):
         values = self._table._table.rows(names, dtype)
         if self._table.policy == "private":
             setattr(values, _WHOLE, True)
-        return _knowing(values, names or [column.name for column in self._table.columns])
+        return knowing(values, names or [column.name for column in self._table.columns])
 
 
 class Batches:
@@ -329,42 +320,42 @@ class Batches:
         size: int,
         epochs: int,
     ):
-        self._batches = batches
+        self.recorded = batches
         self._names = tuple(features) if isinstance(features, dict) else None
         self._label = label
-        # Those of each tensor, the label's last.
-        self._columns = [*(features.values() if isinstance(features, dict) else [features])]
-        self._columns += [] if label is None else [label]
+        # Those of each tensor of a batch, the label's last.
+        self.columns = [*(features.values() if isinstance(features, dict) else [features])]
+        self.columns += [] if label is None else [label]
         self._table, self._size, self._epochs = table, size, epochs
-        self._run = None
+        self._run: current.Run | None = None
         self._find_run()  # sizes that do not fit it are refused here
 
     def _find_run(self):
         """Declares these steps to the open `sojourn.privacy`, unless it is of another table."""
         run = _run_of(self._table)
         if run is not None and run is not self._run:
-            run._declare(self._table.name, len(self._table), self._size, self._epochs, len(self))
+            run.declare(self._table.name, len(self._table), self._size, self._epochs, len(self))
             self._run = run
 
     def __len__(self) -> int:
-        return len(self._batches)
+        return len(self.recorded)
 
     @property
     def per_epoch(self) -> int:
         """Batches of one epoch."""
-        return self._batches.per_epoch
+        return self.recorded.per_epoch
 
     def __iter__(self) -> Iterator:
         self._find_run()  # it may be open since the batches were made, or be over
         for index in range(len(self)):
             _sojourn.mark_batch()  # a step that nobody declared has ended
-            batch = self._arguments(self._batches.at(index))
+            batch = self.arguments(self.recorded.at(index))
             yield batch[0] if self._label is None else tuple(batch)
 
-    def _arguments(self, tensors: list[torch.Tensor]) -> list:
+    def arguments(self, tensors: list[torch.Tensor]) -> list:
         """Features and label of a batch, from its tensors."""
-        for tensor, columns in zip(tensors, self._columns):
-            _knowing(tensor, columns)
+        for tensor, columns in zip(tensors, self.columns):
+            knowing(tensor, columns)
         if self._names is None:
             return tensors
         return [dict(zip(self._names, tensors)), *tensors[len(self._names) :]]
@@ -403,12 +394,6 @@ def _is_whole(x: torch.Tensor) -> bool:
     """Whether `x` is whole columns of a private table, or a view of them, and nothing was written to it."""
     base = x if x._base is None else x._base
     return hasattr(base, _WHOLE) and (base.is_inference() or base._version == 0)
-
-
-def _knowing(tensor: torch.Tensor, columns: str | list[str]) -> torch.Tensor:
-    """The tensor, marked with its columns."""
-    setattr(tensor, _COLUMNS, columns)
-    return tensor
 
 
 def _name(column: str) -> str:

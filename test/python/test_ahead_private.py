@@ -111,7 +111,7 @@ def test_it_is_the_traced_program(owner, rng, program):
     model, optimizer = setup(owner, state)
     sojourn.flush()
     with sojourn.privacy(table, noise_multiplier=1.0, delta=DELTA):
-        batches = table.batches(FEATURES, label="y", size=16, epochs=2)._batches
+        batches = table.batches(FEATURES, label="y", size=16, epochs=2).recorded
         for index in range(12):
             with sojourn.step():
                 train(model, optimizer, *batches.at(index))  # a batch that a loop holds would be a result of the step

@@ -219,7 +219,7 @@ def test_a_run_sends_no_rows(owner, data):
     for size in (8, 512):
         options = BATCHES | {"size": size}
         program = compiled(spec_of(grown), network().state_dict(), lambda train: train.batches(**options))
-        run = _sojourn.ArtifactRun(program._artifact, owner._session)
+        run = _sojourn.ArtifactRun(program._artifact, owner.session)
         run.step([])
         run.step([])
         with Count(owner) as count:

@@ -66,7 +66,7 @@ def test_many_tensors_do_not_make_a_request_grow(anywhere, sides, seed):
 def test_an_artifacts_inputs_are_copied_once(anywhere, sides, seed):
     with sojourn.offline():
         program = sojourn.compile(lambda x: x * 2, inputs=[sojourn.spec((100_000,))])
-    run = _sojourn.ArtifactRun(program._artifact, anywhere._session)
+    run = _sojourn.ArtifactRun(program._artifact, anywhere.session)
     x = torch.randn(100_000)
     before = _sojourn.copied_bytes()
     (y,) = run.step([x])

@@ -330,6 +330,25 @@ def test_units_do_not_include_each_other_in_circles(lint, tmp_path):
     assert found == "owner/A.cpp:3 closes a circle of 3 units: owner/A -> owner/B -> owner/C -> owner/A"
 
 
+def test_modules_import_each_other_in_no_circle(lint, tmp_path):
+    folder = "frontend/sojourn"
+    files = {
+        f"{folder}/one.py": "from __future__ import annotations\nfrom .two import name\n",
+        f"{folder}/two.py": "from . import three\n\nthree.public()\n",
+        f"{folder}/three.py": "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from .one import Type\n",
+    }
+    assert list(lint.check_modules(tree(tmp_path, files))) == []
+    files[f"{folder}/three.py"] += "def late():\n    from .one import function\n"
+    (found,) = lint.check_modules(tree(tmp_path, files))
+    assert found == f"{folder}/one.py:2 closes a circle of modules: one -> two -> three -> one"
+    files[f"{folder}/three.py"] = ""
+    files[f"{folder}/two.py"] = "from . import three\nfrom .three import _private\nthree._hidden()\n"
+    assert [text.split(" ", 1)[0] for text in lint.check_modules(tree(tmp_path, files))] == [
+        f"{folder}/two.py:2",
+        f"{folder}/two.py:3",
+    ]
+
+
 def test_a_known_circle_does_not_grow(lint, tmp_path, monkeypatch):
     monkeypatch.setattr(lint.layers, "CIRCLES", {"owner/A owner/B": "why"})
     files = {"owner/A.h": '#include "owner/B.h"\n', "owner/B.cpp": '#include "owner/A.h"\n', "owner/C.h": ""}
