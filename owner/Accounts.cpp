@@ -265,6 +265,11 @@ llvm::Error Accounts::checkLeft(const std::string &client, const std::string &da
                       : requestError(wire::ErrorCode_Budget, text + runText(run, mine.grant.delta));
 }
 
+bool Accounts::isUncounted(const std::string &client, const std::string &dataset) {
+  std::lock_guard lock(uncountedMutex);
+  return uncounted.contains({client, dataset});
+}
+
 llvm::Error Accounts::addOverruns(const std::string &client, const std::string &dataset, uint64_t bits) {
   std::lock_guard lock(uncountedMutex);
   const std::pair key(client, dataset);
@@ -284,6 +289,13 @@ llvm::Error Accounts::checkOverruns(const std::string &client, const std::string
   if (!bits) {
     return plain(bits.problem());
   }
+  if (isUncounted(client, dataset)) { // perhaps the ledger can be written now
+    llvm::consumeError(addOverruns(client, dataset, 0));
+    bits = books->overruns(client, dataset);
+    if (!bits) {
+      return plain(bits.problem());
+    }
+  }
   {
     std::lock_guard lock(uncountedMutex);
     if (auto found = uncounted.find({client, dataset}); found != uncounted.end()) {
@@ -301,6 +313,11 @@ llvm::Error Accounts::checkOverruns(const std::string &client, const std::string
 }
 
 llvm::Error Accounts::forgiveOverruns(const std::string &client, const std::string &dataset) {
+  if (isUncounted(client, dataset)) {
+    if (llvm::Error error = addOverruns(client, dataset, 0)) {
+      return error;
+    }
+  }
   return statusOf(books->forgiveOverruns(client, dataset));
 }
 

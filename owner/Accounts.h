@@ -128,6 +128,7 @@ private:
 
   uint64_t opened = 0; ///< tells the keys of processes apart
   std::atomic<uint64_t> keys = 0;
+  bool isUncounted(const std::string &client, const std::string &dataset);
   std::mutex uncountedMutex;
   /// Bits of overruns that the ledger could not take, by client and dataset: they count for the limit.
   std::map<std::pair<std::string, std::string>, uint64_t> uncounted;

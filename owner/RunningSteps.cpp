@@ -60,10 +60,6 @@ void RunningSteps::setDeadline(RunningStep &step, RunningStep::Clock::time_point
   if (step.cause == StopCause::deadline) {
     step.stop = false; // set after the step before had committed
   }
-  if (step.cause == StopCause::deadline || step.end > deadline) {
-    step.cause = StopCause::deadline;
-    step.end = deadline;
-  }
   step.deadline = deadline;
 }
 
@@ -72,9 +68,9 @@ void RunningSteps::endIn(RunningStep &step, std::chrono::milliseconds time, Stop
   if (cause == StopCause::connection && step.isCharged) {
     return;
   }
-  if (const auto end = RunningStep::Clock::now() + time; end < step.end) {
-    step.end = end;
-    step.cause = cause;
+  if (const auto end = RunningStep::Clock::now() + time; end < step.asked) {
+    step.asked = end;
+    step.askedCause = cause;
     wake();
   }
 }
@@ -91,9 +87,8 @@ void RunningSteps::charged(RunningStep &step) {
 }
 
 void RunningSteps::keepGoing(RunningStep &step) {
-  if (step.cause == StopCause::connection && !step.stop) {
-    step.end = step.deadline;
-    step.cause = StopCause::deadline;
+  if (step.askedCause == StopCause::connection && !step.stop) {
+    step.asked = RunningStep::Clock::time_point::max();
   }
 }
 
@@ -120,9 +115,11 @@ void RunningSteps::watch() {
     const auto now = RunningStep::Clock::now();
     auto next = now + kLook;
     for (RunningStep *step : steps) {
-      if (step->end > now) {
-        next = std::min(next, step->end);
+      const auto end = std::min(step->deadline, step->asked);
+      if (end > now) {
+        next = std::min(next, end);
       } else if (!step->stop) {
+        step->cause = step->asked <= step->deadline ? step->askedCause : StopCause::deadline;
         step->stopNs = steadyNs();
         step->stop = true;
       }

@@ -39,9 +39,12 @@ private:
   using Clock = std::chrono::steady_clock;
   runtime::StopFlag stop{false};
   std::atomic<int64_t> stopNs{0};
-  StopCause cause = StopCause::deadline; ///< of the earliest end
+  StopCause cause = StopCause::deadline; ///< of the stop
   bool isCharged = false;
-  Clock::time_point deadline = Clock::time_point::max(), end = Clock::time_point::max();
+  Clock::time_point deadline = Clock::time_point::max();
+  /// By `endIn`, for the earliest of its causes.
+  Clock::time_point asked = Clock::time_point::max();
+  StopCause askedCause = StopCause::client;
 };
 
 /// A thread of this object sets the flags when their time has come, within a tenth of a second. Guards itself.

@@ -105,6 +105,7 @@ private:
   bool goesOn(size_t done, int64_t begin, const DoneReply &reply) const;
   size_t stepCount() const;
   llvm::Error leave();
+  void endSession();
   void logOverrun(uint64_t bits) const;
   void remember(StepReply &told, const std::shared_ptr<HeldReply> &held);
 
@@ -211,7 +212,9 @@ StepPart Step::partAt(const StepPart &before, size_t at) const {
 /// begins the next call. `from`: the time at which the first step had its place.
 std::optional<RequestError> Step::fill(StepBatch &batch, StepPart &part, size_t at, int64_t begin,
                                        Clock::time_point &from) {
-  auto isFull = [&] { return batch.size() >= goal || !batch.isOpen() || microsecondsSince(from) >= kBatchUs; };
+  auto isFull = [&] {
+    return batch.size() >= goal || !batch.isOpen() || microsecondsSince(from) >= (time.isOn() ? 10 : 1) * kBatchUs;
+  };
   for (size_t next = at; next < stepCount() && (next == at || !(isFull() || isOver(begin))); ++next) {
     bool isFinal = false;
     try {
@@ -359,8 +362,7 @@ llvm::Expected<StepReply> Step::runAll() {
   spare.reset();
   told.failure = std::move(failure);
   if (llvm::Error error = leave()) { // what is not counted is not told
-    std::lock_guard lock(books.mutex);
-    books.sessions.end(request.session());
+    endSession();
     return error;
   }
   remember(told, *held);
@@ -391,6 +393,7 @@ llvm::Error Step::leave() {
   if (!time.isOn()) {
     return llvm::Error::success();
   }
+  time.hold(running); // unless it has been
   time.end();
   if (const uint64_t bits = time.bits()) {
     (*session)->prices.forget(); // the machine may have more to do than it had
@@ -404,6 +407,13 @@ llvm::Error Step::leave() {
   }
   (*session)->progress = (*session)->last.steps;
   return llvm::Error::success();
+}
+
+/// So that a repetition of the request tells nothing.
+void Step::endSession() {
+  lastBatch.reset(); // what has not landed is the session's no more
+  std::lock_guard lock(books.mutex);
+  books.sessions.end(request.session());
 }
 
 void Step::logOverrun(uint64_t bits) const {
@@ -469,10 +479,15 @@ llvm::Expected<StepReply> Step::run() {
   try {
     return runAll();
   } catch (...) { // memory is short
-    if (llvm::Error error = leave()) {
+    bool isCounted = false;
+    try {
+      llvm::Error error = leave();
+      isCounted = !error;
       llvm::consumeError(std::move(error));
-      std::lock_guard lock(books.mutex);
-      books.sessions.end(request.session());
+    } catch (...) {
+    }
+    if (!isCounted) {
+      endSession();
     }
     throw;
   }

@@ -52,9 +52,15 @@ llvm::Error StepBatch::add(const StepPart &part, bool &isFinal) {
       return entered.takeError();
     }
     place.emplace(std::move(*entered));
-    const size_t more = leasedExtra(), bytes = step->runBytes(machine.threads.most()) + more;
+    const size_t bytes = step->runBytes(machine.threads.most());
+    size_t more = leasedExtra();
+    auto leased = machine.memory.lease(session.account, bytes + more, running.flag());
+    if (!leased && more > 0 && !running.isStopped()) { // then fewer steps fit
+      llvm::consumeError(leased.takeError());
+      more = 0;
+      leased = machine.memory.lease(session.account, bytes, running.flag());
+    }
     extraMost = kExtraFree + more;
-    auto leased = machine.memory.lease(session.account, bytes, running.flag());
     if (!leased) {
       return leased.takeError();
     }
@@ -139,7 +145,7 @@ llvm::Error StepBatch::beginTime(const StepRun &step) {
   return llvm::Error::success();
 }
 
-/// Which of both it was is in the data owner's log: it may depend on rows.
+/// Which of both it was, and at which op, is in the data owner's log: it may depend on rows.
 static llvm::Error unfinished() {
   return requestError(
       wire::ErrorCode_Stopped,
@@ -178,15 +184,25 @@ llvm::Error StepBatch::run(DoneReply &reply, uint64_t withinUs, llvm::function_r
     machine.running.startDeadline(*session.running);
   }
   const int64_t begin = time.isOn() ? time.now() : 0;
-  auto ran = session.worker.run(parts, uploads, plan->facts, threads->threads, withinUs,
+  const auto measure = [&](bool failed) {
+    if (time.isOn() && isSent) {
+      time.ran(steps.size(), time.now() - begin, failed && !session.running->isStopped());
+      machine.running.endDeadline(*session.running);
+    }
+  };
+  auto ran = [&] {
+    try {
+      return session.worker.run(parts, uploads, plan->facts, threads->threads, withinUs,
                                 {.stop = &session.running->flag(),
                                  .finish = time.isOn() ? nullptr : &session.stop, // how many have run is not told
                                  .isSent = &isSent});
-  const bool failed = isSent && (!ran || ran->failure) && !session.running->isStopped();
-  if (time.isOn() && isSent) {
-    time.ran(steps.size(), time.now() - begin, failed);
-    machine.running.endDeadline(*session.running);
-  }
+    } catch (...) { // memory is short
+      measure(/*failed=*/true);
+      throw;
+    }
+  }();
+  const bool failed = isSent && (!ran || ran->failure);
+  measure(failed);
   llvm::Error error = ran ? llvm::Error::success() : ran.takeError();
   const size_t count = ran ? ran->parts.size() : 0;
   // Those that did not begin are given back; one that failed is paid.

@@ -55,7 +55,7 @@ using DefaultPrice = std::tuple<std::string, double, double, double, double, dou
 std::vector<DefaultPrice> takeDefaultSteps() {
   std::vector<DefaultPrice> prices;
   for (const std::shared_ptr<Session> &session : Session::all()) {
-    for (const DefaultStep &step : session->takeDefaultSteps()) {
+    for (const DefaultStep &step : session->news().takeDefaultSteps()) {
       py::gil_scoped_release release;
       BudgetInfo budget = session->budget(step.dataset);
       prices.emplace_back(step.dataset, step.defaults.noiseMultiplier, step.defaults.clip, step.rate,
@@ -111,17 +111,17 @@ void bindPrivacy(py::module_ &m) {
       "set_spending",
       [](Session &session, uint64_t run, uint64_t steps, double noiseMultiplier, double clip, bool perLayer,
          bool lossIsSum, double metricShare) {
-        session.setSpending({run, steps, noiseMultiplier, clip, perLayer, lossIsSum, metricShare, {}});
+        session.spending().set({run, steps, noiseMultiplier, clip, perLayer, lossIsSum, metricShare, {}});
       },
       py::arg("session"), py::arg("run") = 0, py::arg("steps") = 0, py::arg("noise_multiplier") = 0.0,
       py::arg("clip") = 0.0, py::arg("per_layer") = false, py::arg("loss_is_sum") = false,
       py::arg("metric_share") = -1.0);
-  m.def("await_spending", [](Session &session) { session.awaitSpending(); });
+  m.def("await_spending", [](Session &session) { session.spending().await(); });
   // Steps that the owner charged to a run for a dataset, and their epsilon at delta (0: not asked).
   m.def(
       "run_spent",
       [](Session &session, uint64_t run, const std::string &dataset, double delta, bool forget) {
-        RunSpent spent = session.spentBy(run, dataset, forget);
+        RunSpent spent = session.spending().spentBy(run, dataset, forget);
         double epsilon = spent.steps && delta > 0 ? privacy::smallestEpsilon(spent.charge, delta) : 0;
         return std::make_tuple(spent.steps, epsilon);
       },
@@ -136,7 +136,7 @@ void bindPrivacy(py::module_ &m) {
       },
       py::arg("tensor"), py::arg("bound") = 0.0, py::arg("epsilon") = 0.0, py::arg("delta") = 0.0);
   m.def("take_default_steps", &takeDefaultSteps);
-  m.def("take_notes", [](Session &session) { return session.takeNotes(); });
+  m.def("take_notes", [](Session &session) { return session.news().takeNotes(); });
   m.def(
       "budget",
       [](Session &session, const std::string &dataset, uint64_t endRun) {

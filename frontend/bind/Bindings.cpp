@@ -260,10 +260,10 @@ PYBIND11_MODULE(_sojourn, m) {
       "current_step", [] { return Steps::current(); }, "Number of the open step, 0 if none is open.");
   m.def(
       "flush", [] { flushAll(); }, WhileOwnerWorks());
-  m.def("take_news", &takeNews, "Whether an owner has sent notes since the last call.");
+  m.def("take_news", &News::takeAny, "Whether an owner has sent notes since the last call.");
   m.def("take_explanations", [](Session &session) {
     py::list all;
-    for (const Explanation &each : session.takeExplanations()) {
+    for (const Explanation &each : session.news().takeExplanations()) {
       all.append(py::make_tuple(each.why, each.op, each.argument, each.before, each.now, each.line.file, each.line.line,
                                 each.ops, each.isGeneral, each.seconds, each.program));
     }

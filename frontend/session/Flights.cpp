@@ -434,9 +434,9 @@ void Session::land(Flight &flight) {
     flight.failure = std::make_exception_ptr(
         Error(ErrorKind::OwnerError, problem + "; the step is committed, but its published values are lost"));
   }
-  noteSpent(flight.call.step);
+  spending_.note(flight.call.step, *client_);
   SessionLock lock(mutex_);
-  addNotes(flight.reply.notes);
+  news_.add(flight.reply.notes);
   for (Word id : flight.call.kept) {
     if (Storage *storage = recording.storages[static_cast<size_t>(id)]) {
       storage->pack.reset(); // its own value has committed

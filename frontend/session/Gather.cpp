@@ -63,9 +63,10 @@ std::vector<c10::intrusive_ptr<Storage>> Session::gatherable() {
   SessionLock lock(mutex_);
   const bool isFull = counters_.live_handles >= when.from;
   if (counters_.live_handles >= 4 * when.from && !std::exchange(toldMany_, true)) {
-    addNotes({"this script keeps " + std::to_string(counters_.live_handles) + " values at " + address() +
-              ", and an owner holds a bounded number of values (131072 by default); large values, and values computed "
-              "from private tables, are not gathered: delete tensors that are no longer needed"});
+    news_.add(std::vector<std::string>{
+        "this script keeps " + std::to_string(counters_.live_handles) + " values at " + address() +
+        ", and an owner holds a bounded number of values (131072 by default); large values, and values computed "
+        "from private tables, are not gathered: delete tensors that are no longer needed"});
   }
   if (!isFull) { // many that have died since do not delay the next look
     nextLook_ = std::min(nextLook_, small_.size() + when.many);

@@ -51,15 +51,8 @@ void Session::finish(Flight &flight) {
 
 Compilation Session::compile(const Trace &trace, bool &hit, TraceCache::Forms forms) {
   Compilation compilation = cache_.find(trace, hit, forms);
-  std::vector<Explanation> explanations = cache_.takeExplanations();
+  news_.add(cache_.takeExplanations());
   SessionLock lock(mutex_);
-  for (Explanation &explanation : explanations) {
-    explanations_.push_back(std::move(explanation));
-    if (explanations_.size() > kExplanations) {
-      explanations_.pop_front();
-    }
-    noteNews();
-  }
   if (compilation.compiled) {
     ++(hit ? counters_.cache_hits : counters_.programs_compiled);
   }
@@ -82,7 +75,7 @@ void Session::prepare(Flight &flight) {
   call.published = recording.publishes.size();
   {
     SessionLock lock(mutex_);
-    call.step.spending = spending_;
+    call.step.spending = spending_.terms();
     for (auto &[storage, state] : recording.publishes) {
       call.step.spending.releases.push_back(state->terms);
     }
@@ -111,7 +104,7 @@ void Session::prepare(Flight &flight) {
     call.step.debug = call.compiled->debug;
     call.step.slots = trace.slots;
     call.step.slots.insert(call.step.slots.end(), compilation.numbers.begin(), compilation.numbers.end());
-    flight.refusal = refusalOf(call.step);
+    flight.refusal = client_ ? spending_.refusalOf(call.step, *client_) : "";
     flight.refusalKind = ErrorKind::Refused;
     if (flight.refusal.empty() || compilation.numbers.empty()) {
       return;

@@ -21,14 +21,14 @@ ProgramRun Session::runProgram(wire::Step step, const StepFollower &follow) {
   {
     SessionLock lock(mutex_);
     std::vector<wire::ReleaseTerms> releases = std::move(step.spending.releases);
-    step.spending = spending_; // of the run that is open now
+    step.spending = spending_.terms(); // of the run that is open now
     step.spending.releases = std::move(releases);
   }
   sendHeld();
   Following following{follow};
   const StepFollower look = std::ref(following);
   try {
-    if (std::string refusal = refusalOf(step); !refusal.empty()) {
+    if (std::string refusal = spending_.refusalOf(step, *client_); !refusal.empty()) {
       raise(ErrorKind::Refused, refusal);
     }
     translated([&] {
@@ -71,10 +71,10 @@ ProgramRun Session::runProgram(wire::Step step, const StepFollower &follow) {
   run.failure = following.interruption ? following.interruption : run.failure;
   run.steps = reply.steps;
   for (size_t at = 0; at < run.steps; ++at) {
-    noteSpent(step);
+    spending_.note(step, *client_);
   }
+  news_.add(reply.notes);
   SessionLock lock(mutex_);
-  addNotes(reply.notes);
   counters_.steps += run.steps;
   for (size_t at = 0; at < sizes.size(); ++at) {
     counters_.live_handles -= at < run.steps ? sizes[at].second : sizes[at].first;

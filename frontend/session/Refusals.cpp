@@ -84,8 +84,7 @@ bool Session::keepRest(Flight &flight) {
   rest.session = flight.session;
   rest.recording = flight.recording;
   prepare(rest);
-  const std::vector<Judgement::Draw> *draws = judged_.find(judgedAs(rest.call.step));
-  bool isFree = rest.refusal.empty() && !rest.failure && (!draws || draws->empty());
+  bool isFree = rest.refusal.empty() && !rest.failure && spending_.isFree(rest.call.step);
   if (isFree && !isUnpaid && recording.wasRefused) {
     exchange(rest);
     if (!rest.failure) {

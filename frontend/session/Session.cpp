@@ -25,8 +25,6 @@ Counters endedCounters; ///< of the sessions that are gone; under the registry's
 
 const Reason &kClosed = constantReason("its session was closed");
 
-std::atomic<bool> news{false};
-
 void (*reclaim)() = nullptr;
 
 } // namespace
@@ -167,7 +165,7 @@ void Session::close() {
 
 std::vector<DatasetInfo> Session::datasets() {
   SessionLock turn(turn_);
-  return client_ ? translated([&] { return knownTables_ = client_->datasets(); }) : std::vector<DatasetInfo>();
+  return client_ ? translated([&] { return spending_.tables(*client_); }) : std::vector<DatasetInfo>();
 }
 
 std::string Session::address() const { return client_ ? client_->transport().name() : "an offline device"; }
@@ -357,47 +355,6 @@ void Session::storageDied(Storage &storage) {
 void Session::willChange(RemoteTensorImpl &tensor, bool storageToo) {
   SessionLock lock(mutex_);
   recording().willChange(tensor, storageToo);
-}
-
-void Session::setSpending(const wire::Spending &spending) {
-  SessionLock lock(mutex_);
-  spending_ = spending;
-  awaitsSpending_ = false;
-}
-
-void Session::awaitSpending() {
-  SessionLock lock(mutex_);
-  spending_ = {};
-  awaitsSpending_ = true;
-}
-
-void noteNews() { news = true; }
-
-bool takeNews() { return news.load() && news.exchange(false); }
-
-void Session::addNotes(const std::vector<std::string> &notes) {
-  notes_.insert(notes_.end(), notes.begin(), notes.end());
-  if (!notes.empty()) {
-    noteNews();
-  }
-}
-
-std::vector<std::string> Session::takeNotes() {
-  if (isElsewhere()) {
-    return {};
-  }
-  SessionLock lock(mutex_);
-  return std::exchange(notes_, {});
-}
-
-std::vector<Explanation> Session::takeExplanations() {
-  if (isElsewhere()) {
-    return {};
-  }
-  SessionLock lock(mutex_);
-  std::vector<Explanation> all(explanations_.begin(), explanations_.end());
-  explanations_.clear();
-  return all;
 }
 
 BudgetInfo Session::budget(const std::string &dataset, uint64_t endRun) {

@@ -10,10 +10,11 @@
 #include "frontend/wire/Client.h"
 #include "frontend/compile/Cache.h"
 #include "frontend/Error.h"
-#include "frontend/compile/Judge.h"
 #include "frontend/recording/Origin.h"
 #include "frontend/recording/Recording.h"
 #include "frontend/RecentlyUsed.h"
+#include "frontend/session/News.h"
+#include "frontend/session/Spending.h"
 #include "frontend/session/Steps.h"
 #include "frontend/session/Trip.h"
 #include "runtime/OwnProcess.h"
@@ -57,24 +58,6 @@ struct TraceCall {
   std::vector<Origin> slotOrigins; ///< per slot, offline only
   size_t published = 0;
 };
-
-/// What a step without terms of its own spent on one private table.
-struct DefaultStep {
-  std::string dataset;
-  terms::Defaults defaults;
-  double rate = 1; ///< probability of a row to be in the step's batch
-  privacy::Charge charge;
-};
-
-/// What the steps of a run have been charged for one dataset.
-struct RunSpent {
-  uint64_t steps = 0; ///< that paid for rows of it
-  privacy::Charge charge;
-};
-
-/// Whether a session has notes or default steps to take since this was last asked.
-bool takeNews();
-void noteNews();
 
 /// How to wait for a lock without holding the interpreter's (set by the bindings): whoever holds
 /// a session's turn may need the interpreter to answer.
@@ -156,6 +139,11 @@ public:
   /// Whether this is a fork of the process that opened it.
   bool isElsewhere() const { return process_.isForked(); }
   [[noreturn]] void raiseElsewhere() const;
+  void requireHere() const {
+    if (isElsewhere()) {
+      raiseElsewhere();
+    }
+  }
   /// In a fork it does nothing: the session goes on in the process that opened it.
   void close();
 
@@ -206,19 +194,13 @@ public:
   void willChange(RemoteTensorImpl &tensor, bool storageToo);
   /// Has the next flush send back a tensor that nothing else refers to.
   std::shared_ptr<PublishedState> publish(const at::Tensor &copy, const wire::ReleaseTerms &terms = {});
-  /// How steps on private tables spend from now on; `releases` are those of the values published.
-  void setSpending(const wire::Spending &spending);
-  /// Until then steps that spend are refused: a run is open whose noise is not known yet.
-  void awaitSpending();
-  /// What the owner has charged to a run of setSpending. `forget`: nothing asks again.
-  RunSpent spentBy(uint64_t run, const std::string &dataset, bool forget = false);
+  /// Throws Error in a fork of the session's process.
+  Spending &spending() {
+    requireHere();
+    return spending_;
+  }
   BudgetInfo budget(const std::string &dataset, uint64_t endRun = 0);
-  /// What the owner changed in programs since this was last asked.
-  std::vector<std::string> takeNotes();
-  /// Why programs were compiled since this was last asked; of many the last ones.
-  std::vector<Explanation> takeExplanations();
-  /// First steps that spent by their tables' defaults since this was last asked: one per table of a session.
-  std::vector<DefaultStep> takeDefaultSteps();
+  News &news() { return news_; }
 
   // --- threads' traces ---
   void adopt(Recording &recording);
@@ -267,15 +249,6 @@ private:
   void dropRefused(Flight &flight, bool explicitStep, const std::string &refusal);
   bool keepRest(Flight &flight);
   void drop(Flight &flight, const Reason &reason);
-  std::vector<DatasetInfo> tablesOf(const wire::Step &step, bool again);
-  std::string refusalOf(const wire::Step &step);
-  std::string judgeAnew(const wire::Step &step);
-  Judgement judge(const wire::Step &step);
-  /// Of a step that the owner has accepted.
-  void noteSpent(const wire::Step &step);
-  /// `mutex_` is held.
-  void addNotes(const std::vector<std::string> &notes);
-  void noteDefaults(const wire::Step &step, const std::vector<Judgement::Draw> &draws);
   StepReply exchange(wire::Step &step, const Recording *own, bool &unknown);
   StepReply sendStep(wire::Step &step, bool &unknown, const StepFollower *follow = nullptr);
   /// From the reply's values from `first` on. Returns what is wrong with them, or an empty text.
@@ -299,9 +272,10 @@ private:
 
   /// Programs that a session remembers something of.
   static constexpr size_t kPrograms = 4096;
-  static constexpr size_t kExplanations = 256;
 
   const runtime::OwnProcess process_;
+  News news_;
+  Spending spending_{news_};
   SessionMutex turn_{*this};        ///< whoever sends has it, from taking its trace to its commit
   SessionMutex mutex_{*this};       ///< the fields below; never held while an owner is waited for
   std::unique_ptr<Client> client_;  ///< the turn's
@@ -309,29 +283,11 @@ private:
   std::unique_ptr<HeldSteps> held_; ///< the turn's; before anything else is sent
   /// Programs the owner has been sent; the turn's. One that is forgotten is sent again.
   RecentlyUsed<std::array<uint8_t, 32>, std::monostate> knownHashes_{kPrograms};
-  /// A program with what in its message decides who pays for what: tables, noise multiplier, share, prices.
-  using Judged = std::tuple<std::array<uint8_t, 32>, std::string, double, double, std::vector<bool>>;
-  static Judged judgedAs(const wire::Step &step);
-  /// Those that an owner would not refuse, with what they draw of private tables; the turn's.
-  RecentlyUsed<Judged, std::vector<Judgement::Draw>> judged_{kPrograms};
-  /// Per run and dataset: steps, and how often each draw was paid for at which noise multiplier.
-  struct RunCount {
-    uint64_t steps = 0;
-    std::map<std::pair<decltype(Judgement::Draw().price()), double>, std::pair<Judgement::Draw, uint64_t>> draws;
-  };
-  std::map<std::pair<uint64_t, std::string>, RunCount> runs_;
-  std::vector<DatasetInfo> knownTables_; ///< as the owner last listed them; the turn's
   c10::DeviceIndex index_ = -1;
   std::vector<Recording *> recordings_; ///< of all threads
   std::vector<uint64_t> releases_;
   uint64_t nextHandle_ = 1;
   Counters counters_;
-  wire::Spending spending_;
-  bool awaitsSpending_ = false;
-  std::vector<std::string> notes_;
-  std::deque<Explanation> explanations_;
-  std::set<std::pair<std::string, std::string>> defaultsTold_; ///< name and version of tables
-  std::vector<DefaultStep> defaultSteps_;
   uint64_t commits_ = 0;
   std::vector<c10::weak_intrusive_ptr<Storage>> small_; ///< candidates for a pack
   bool toldMany_ = false;

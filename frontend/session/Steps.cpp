@@ -107,6 +107,18 @@ std::vector<std::shared_ptr<Session>> ThreadState::sessions() const {
   return all;
 }
 
+/// Those at which the thread has recorded something. Of others no turn is taken: a step of another thread may be under
+/// way there, for long.
+static std::vector<std::shared_ptr<Session>> openSessions(const ThreadState &state) {
+  std::vector<std::shared_ptr<Session>> found = state.sessions();
+  std::erase_if(found, [&](const auto &session) {
+    SessionLock lock(session->mutex());
+    auto open = state.peek(*session);
+    return !open || open->empty();
+  });
+  return found;
+}
+
 bool Steps::begin() {
   ThreadState &state = ThreadState::current();
   c10::AutogradState &autograd = c10::AutogradState::get_tls_state();
@@ -119,7 +131,7 @@ bool Steps::begin() {
   state.step = std::make_unique<OpenStep>();
   state.step->number = ++stepCount;
   state.step->hadEngineThreads = hadEngineThreads;
-  for (const auto &session : state.sessions()) {
+  for (const auto &session : openSessions(state)) {
     // What is pending joins the step.
     SessionLock lock(session->mutex());
     state.at(*session);
@@ -175,7 +187,7 @@ uint64_t Steps::current() { return active() ? ThreadState::existing()->step->num
 
 void flushAll() {
   if (ThreadState *state = ThreadState::existing()) {
-    sendAll(online(state->sessions()), /*explicitStep=*/false);
+    sendAll(online(openSessions(*state)), /*explicitStep=*/false);
   }
 }
 

@@ -248,13 +248,13 @@ size_t Session::sendOnce(HeldSteps &held) {
         trip.failure = std::current_exception();
       }
     }
-    noteSpent(message);
+    spending_.note(message, *client_);
   }
   trip.failure = following.interruption ? following.interruption : trip.failure;
   trip.committed += reply.steps;
   SessionLock lock(mutex_);
   counters_.steps += reply.steps;
-  addNotes(reply.notes);
+  news_.add(reply.notes);
   if (trip.isOver()) {
     takeBack(held, reply.steps, unknown ? kUnknownOutcome : trip.failure ? kNotRun : kStopped, unknown);
   }

@@ -451,7 +451,7 @@ def _specs(inputs) -> tuple[spec, ...]:
 
 def _need_all_published(leaves: list, states: list) -> None:
     """A run returns what the step published, in that order, so the step has to return just this."""
-    returned = [getattr(leaf, "_state", None) for leaf in leaves]
+    returned = [getattr(leaf, "recorded", None) for leaf in leaves]
     if len(returned) != len(states) or any(one is not other for one, other in zip(returned, states)):
         raise Error(
             "a compiled step must return the values that it publishes, each once and in the order of publishing; it "

@@ -285,6 +285,49 @@ def test_a_step_over_two_owners_sends_to_both_before_it_waits():
         session.close()
 
 
+def test_owners_of_other_threads_are_not_waited_for():
+    """A thread's step is under way at one owner until this thread has made steps at another one."""
+    embedded = [_sojourn.EmbeddedOwner() for _ in range(2)]
+    under_way, made = threading.Event(), threading.Event()
+    waits, waited = False, []
+
+    def handle(which):
+        def call(request):
+            if waits and which == 0:
+                under_way.set()
+                waited.append(made.wait(20))
+            return embedded[which].handle(request)
+
+        return call
+
+    sessions = [_sojourn.Session(handle(k), f"owner {k}") for k in range(2)]
+    # This thread has used both.
+    x, y = [torch.full((2,), float(k)).to(torch.device("owner", s.index)) for k, s in enumerate(sessions)]
+    sojourn.flush()
+
+    def slow():
+        with sojourn.step():
+            x.add_(1)
+
+    waits = True
+    thread = threading.Thread(target=slow)
+    thread.start()
+    assert under_way.wait(20)
+    for _ in range(2):
+        with sojourn.step():
+            y.add_(1)
+        y.add_(1)
+        sojourn.flush()
+    assert sojourn.publish(y).tolist() == [5, 5]
+    made.set()
+    thread.join()
+    waits = False
+    assert waited == [True], "the steps here waited for the other owner"
+    assert sojourn.publish(x).tolist() == [1, 1]
+    for session in sessions:
+        session.close()
+
+
 DEADLOCK = """
 import faulthandler, sys, threading
 import torch, sojourn, _sojourn
