@@ -109,11 +109,14 @@ std::vector<std::shared_ptr<Session>> ThreadState::sessions() const {
 
 /// Those at which the thread has recorded something. Of others no turn is taken: a step of another thread may be under
 /// way there, for long.
-static std::vector<std::shared_ptr<Session>> openSessions(const ThreadState &state) {
+static std::vector<std::shared_ptr<Session>> openSessions(const ThreadState &state, bool clearsOthers) {
   std::vector<std::shared_ptr<Session>> found = state.sessions();
   std::erase_if(found, [&](const auto &session) {
     SessionLock lock(session->mutex());
     auto open = state.peek(*session);
+    if (open && open->empty() && clearsOthers) {
+      open->clear(); // changes of tensors that no rollback undoes any more
+    }
     return !open || open->empty();
   });
   return found;
@@ -131,7 +134,7 @@ bool Steps::begin() {
   state.step = std::make_unique<OpenStep>();
   state.step->number = ++stepCount;
   state.step->hadEngineThreads = hadEngineThreads;
-  for (const auto &session : openSessions(state)) {
+  for (const auto &session : openSessions(state, /*clearsOthers=*/false)) {
     // What is pending joins the step.
     SessionLock lock(session->mutex());
     state.at(*session);
@@ -187,7 +190,7 @@ uint64_t Steps::current() { return active() ? ThreadState::existing()->step->num
 
 void flushAll() {
   if (ThreadState *state = ThreadState::existing()) {
-    sendAll(online(openSessions(*state)), /*explicitStep=*/false);
+    sendAll(online(openSessions(*state, /*clearsOthers=*/true)), /*explicitStep=*/false);
   }
 }
 
