@@ -8,6 +8,7 @@
 #include "owner/StepBatch.h"
 #include "owner/StepPlan.h"
 #include "owner/Text.h"
+#include "owner/Underway.h"
 #include "runtime/stream/Frame.h"
 
 #include "llvm/ADT/ScopeExit.h"
@@ -35,39 +36,6 @@ std::string hashText(const RequestHash &hash) {
 
 /// Kept free for telling what has committed.
 constexpr size_t kSpareBytes = 4'096;
-
-/// While it lives, the session's step can be stopped.
-class Underway {
-public:
-  Underway(OwnerBooks &books, StepMachine &machine, Session &session, RunningStep &step, uint64_t mark)
-      : books(books), machine(machine), session(session), step(step) {
-    machine.running.add(step);
-    machine.running.renew(step);
-    std::lock_guard lock(books.mutex);
-    session.running = &step;
-    session.mark = mark;
-    session.progress = 0;
-    session.stop = false;
-    if (session.goneMs) {
-      machine.running.endIn(step, kGoneGrace, StopCause::connection);
-    }
-  }
-  ~Underway() {
-    {
-      std::lock_guard lock(books.mutex);
-      session.running = nullptr;
-    }
-    machine.running.remove(step);
-  }
-  Underway(const Underway &) = delete;
-  Underway &operator=(const Underway &) = delete;
-
-private:
-  OwnerBooks &books;
-  StepMachine &machine;
-  Session &session;
-  RunningStep &step;
-};
 
 /// Of staging the steps of a batch and of running them, in microseconds.
 constexpr int64_t kBatchUs = 20'000;

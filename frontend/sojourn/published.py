@@ -33,7 +33,7 @@ class Published:
 
     def __init__(self, state):
         """`state`: of the recorded publish, or the value itself."""
-        self.recorded = state
+        self.recorded = state  # for replay and artifacts, which find the publish by it
         self._value = None if isinstance(state, _sojourn.Published) else state
         self._step = _sojourn.current_step()
 

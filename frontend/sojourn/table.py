@@ -320,7 +320,7 @@ class Batches:
         size: int,
         epochs: int,
     ):
-        self.recorded = batches
+        self.recorded = batches  # the draws, which artifacts take
         self._names = tuple(features) if isinstance(features, dict) else None
         self._label = label
         # Those of each tensor of a batch, the label's last.
