@@ -7,7 +7,7 @@
 #include "frontend/wire/Trust.h"
 #include "frontend/recording/Record.h"
 #include "frontend/tables/Rows.h"
-#include "frontend/session/Session.h"
+#include "frontend/flight/Flights.h"
 #include "runtime/privacy/Plan.h"
 
 #include <algorithm>
@@ -41,7 +41,7 @@ Table Owner::registerDataset(const std::string &name, const Source &source, cons
   return dataset(name);
 }
 
-void Owner::flush() const { session_->flush(); }
+void Owner::flush() const { frontend::flush(session_); }
 void Owner::close() const { session_->close(); }
 
 static std::map<std::string, uint64_t> named(const Counters &c) {
@@ -130,7 +130,7 @@ Step::~Step() {
 void Step::end() {
   if (open_) {
     open_ = false;
-    Steps::end();
+    endStep();
   }
 }
 
@@ -181,7 +181,7 @@ std::vector<Published> publishLater(const std::vector<at::Tensor> &tensors, cons
   std::set<Session *> begun; // of several values at an owner one price pays for all
   for (const at::Tensor &copy : copies) {
     if (isRemote(copy)) {
-      Session &session = *remoteImpl(copy)->remoteStorage()->session;
+      Session &session = *Session::of(copy);
       bool continues = options.epsilon > 0 && !begun.insert(&session).second;
       all.emplace_back(session.publish(copy, {options.bound, options.epsilon, options.delta, continues}));
     } else {
@@ -222,8 +222,9 @@ ReleaseQuote quote(const at::Tensor &tensor, const PublishOptions &options) {
     return {};
   }
   at::Tensor copy = tensor.detach().clone(at::MemoryFormat::Contiguous);
-  Session &session = *remoteImpl(copy)->remoteStorage()->session;
-  frontend::Judgement judged = session.quote(copy, {options.bound, options.epsilon, options.delta, false});
+  const auto at = Session::of(copy);
+  Session &session = *at;
+  frontend::Judgement judged = frontend::quote(at, copy, {options.bound, options.epsilon, options.delta, false});
   ReleaseQuote result;
   result.notes = judged.notes;
   for (const auto &release : judged.releases) {

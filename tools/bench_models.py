@@ -66,6 +66,67 @@ class Recurrent(nn.Module):
         return self.head(self.lstm(x)[0][:, -1])
 
 
+class Residual(nn.Module):
+    """Two convolutions and a shortcut, which a convolution of single pixels brings to another size."""
+
+    def __init__(self, inner, outer, stride):
+        super().__init__()
+        self.first = nn.Conv2d(inner, outer, 3, stride, 1, bias=False)
+        self.second = nn.Conv2d(outer, outer, 3, 1, 1, bias=False)
+        self.norms = nn.ModuleList(nn.BatchNorm2d(outer) for _ in range(2))
+        self.shortcut = nn.Sequential()
+        if stride > 1 or inner != outer:
+            self.shortcut = nn.Sequential(nn.Conv2d(inner, outer, 1, stride, bias=False), nn.BatchNorm2d(outer))
+
+    def forward(self, x):
+        inside = F.relu(self.norms[0](self.first(x)))
+        return F.relu(self.norms[1](self.second(inside)) + self.shortcut(x))
+
+
+def residual():
+    stem = [nn.Conv2d(3, 16, 3, padding=1, bias=False), nn.BatchNorm2d(16), nn.ReLU()]
+    blocks = [Residual(*block) for block in ((16, 16, 1), (16, 32, 2), (32, 32, 1), (32, 64, 2))]
+    return nn.Sequential(*stem, *blocks, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(64, 10))
+
+
+class VisionTransformer(nn.Module):
+    def __init__(self, size=32, patch=4, width=128, heads=4, layers=4, classes=10):
+        super().__init__()
+        self.patches = nn.Conv2d(3, width, patch, patch)
+        self.first = nn.Parameter(torch.zeros(1, 1, width))
+        self.places = nn.Parameter(torch.randn(1, (size // patch) ** 2 + 1, width) / 50)
+        layer = nn.TransformerEncoderLayer(
+            width, heads, 4 * width, dropout=0.0, activation="gelu", batch_first=True, norm_first=True
+        )
+        self.encoder = nn.TransformerEncoder(layer, layers, nn.LayerNorm(width), enable_nested_tensor=False)
+        self.head = nn.Linear(width, classes)
+
+    def forward(self, x):
+        patches = self.patches(x).flatten(2).transpose(1, 2)
+        x = torch.cat([self.first.expand(len(x), -1, -1), patches], 1) + self.places
+        return self.head(self.encoder(x)[:, 0])
+
+
+class Tables(nn.Module):
+    """Categories in a table of embeddings each, beside numbers, as models of clicks and of records have them."""
+
+    def __init__(self, sizes=(1000, 5000, 200, 20000), numbers=13, width=32):
+        super().__init__()
+        self.numbers = numbers
+        self.tables = nn.ModuleList(nn.Embedding(size, width) for size in sizes)
+        self.head = perceptron(len(sizes) * width + numbers, 128, 64, 2)
+
+    def forward(self, x):
+        found = [table(x[:, self.numbers + i].long()) for i, table in enumerate(self.tables)]
+        return self.head(torch.cat([x[:, : self.numbers], *found], 1))
+
+
+def records(batch, generator, sizes=(1000, 5000, 200, 20000), numbers=13):
+    categories = [torch.randint(size, (batch, 1), generator=generator) for size in sizes]
+    x = torch.cat([torch.randn(batch, numbers, generator=generator), *categories], 1)
+    return x, torch.randint(2, (batch,), generator=generator)
+
+
 def adam(model):
     return torch.optim.Adam(model.parameters())
 
@@ -112,6 +173,9 @@ CASES = {
         Case("cnn", 64, convolutional, rows(10, 3, 32, 32)),
         Case("gpt", 8, Transformer, tokens, adamw),
         Case("lstm", 32, Recurrent, rows(10, 32, 128)),
+        Case("residual", 32, residual, rows(10, 3, 32, 32)),
+        Case("vit", 8, VisionTransformer, rows(10, 3, 32, 32), adamw),
+        Case("tables", 256, Tables, records),
     )
 }
 

@@ -68,23 +68,26 @@ LAYERS = {
     "frontend/tables/TableRecords": "frontend/wire frontend/recording/Trace runtime/wire",
     "frontend/compile": "dialect/Signature frontend frontend/wire frontend/recording/Trace frontend/recording/TraceWalk "
     "frontend/recording/Origin passes passes/privacy runtime runtime/privacy runtime/terms runtime/terms/Defaults dialect mlir",
+    # Knows nothing of sessions: it asks for values through StepSender, which frontend/flight implements.
     "frontend/recording": "dialect/Signature frontend frontend/shapes frontend/recording/Trace frontend/recording/TraceWalk "
     "frontend/recording/Origin frontend/tables/TableRecords passes/Lowered runtime runtime/wire torch",
-    "frontend/session": "dialect/Signature frontend frontend/wire frontend/compile frontend/recording frontend/recording/Trace "
-    "frontend/recording/TraceWalk "
-    "frontend/recording/Origin runtime torch",
+    "frontend/session": "frontend frontend/wire frontend/compile frontend/recording frontend/recording/Trace runtime "
+    "runtime/wire torch",
+    # Open traces on their way to their owners.
+    "frontend/flight": "frontend frontend/compile frontend/recording frontend/recording/Origin frontend/recording/TraceWalk "
+    "frontend/session torch",
     "frontend/tables": "dialect/Part frontend frontend/tables/TableRecords frontend/wire frontend/compile frontend/recording "
     "frontend/session runtime runtime/privacy runtime/terms/Defaults runtime/wire torch",
-    "frontend/Sojourn": "frontend frontend/wire frontend/recording frontend/session frontend/tables runtime/privacy "
+    "frontend/Sojourn": "frontend frontend/wire frontend/flight frontend/recording frontend/session frontend/tables runtime/privacy "
     "runtime/wire torch",
     "frontend/Scope": "frontend/Sojourn torch",
-    "frontend/replay": "dialect/Signature frontend frontend/Sojourn frontend/recording frontend/recording/Origin "
+    "frontend/replay": "dialect/Signature frontend frontend/Sojourn frontend/flight frontend/recording frontend/recording/Origin "
     "frontend/recording/TraceWalk frontend/session torch",
-    "frontend/ahead": "frontend frontend/Sojourn frontend/compile frontend/recording frontend/recording/Origin "
+    "frontend/ahead": "frontend frontend/Sojourn frontend/compile frontend/flight frontend/recording frontend/recording/Origin "
     "frontend/session frontend/tables runtime runtime/privacy runtime/wire torch",
     # The owner in this process: the one place of a client that knows an owner.
     "frontend/local": "frontend/Sojourn frontend/recording owner owner/Dataset owner/worker runtime torch",
-    "frontend/bind": "frontend frontend/Sojourn frontend/recording frontend/recording/Origin frontend/session "
+    "frontend/bind": "frontend frontend/Sojourn frontend/flight frontend/recording frontend/recording/Origin frontend/session "
     "frontend/replay frontend/ahead frontend/local runtime/privacy runtime/signing runtime/terms runtime/wire torch",
 }
 # Above all of them, whose rule is only that nothing below includes them.
@@ -107,22 +110,11 @@ FREE = dict.fromkeys(
     _HEAVY,
 )
 
-_SESSION = "a tensor's session takes its records (until the recorder gets the session as an interface)"
 # (file, header or place that it includes): why.
-EXCEPTIONS = {
-    ("frontend/recording/Composites.cpp", "frontend/session"): _SESSION,
-    ("frontend/recording/Record.cpp", "frontend/session"): _SESSION,
-    ("frontend/recording/Record.h", "frontend/session"): _SESSION,
-    ("frontend/recording/Sized.cpp", "frontend/session"): _SESSION,
-    ("frontend/recording/Slots.cpp", "frontend/session"): _SESSION,
-    ("frontend/recording/Special.cpp", "frontend/session"): _SESSION,
-    ("frontend/recording/Tensor.cpp", "frontend/session"): _SESSION,
-}
+EXCEPTIONS: dict[tuple[str, str], str] = {}
 
 # Units that include each other in a circle: why. One that grows is refused.
 CIRCLES = {
-    "frontend/recording/Recording frontend/recording/Tensor frontend/session/Flights frontend/session/Session "
-    "frontend/session/Steps frontend/session/Trip": _SESSION,
     "dialect/Base dialect/Cost dialect/Support": "Base.h is every header that the records of ops need",
     "dialect/rows/Analysis dialect/rows/Support": "the state of an analysis, and the code that its rules share",
     "owner/ledger/Ledger owner/ledger/Transaction": "a class and its private part",

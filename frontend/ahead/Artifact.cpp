@@ -4,7 +4,7 @@
 
 #include "frontend/recording/Generator.h"
 #include "frontend/recording/Origin.h"
-#include "frontend/session/Session.h"
+#include "frontend/flight/Flights.h"
 
 #include <ATen/ATen.h>
 #include <ATen/CPUGeneratorImpl.h>
@@ -294,7 +294,7 @@ Artifact compile(const Offline &offline, const std::function<void()> &init,
   }
   init();
   std::vector<TraceCall> calls;
-  calls.push_back(session.finishOffline());
+  calls.push_back(finishOffline(offline.session()));
   std::vector<int> constant(calls[0].step.slots.size(), 0);
   std::vector<SlotSources> sources{{constant, constant}};
   // A generator of its own: compiling must not move the caller's random numbers.
@@ -327,14 +327,14 @@ Artifact compile(const Offline &offline, const std::function<void()> &init,
       }
       step(tensors);
     }
-    calls.push_back(session.finishOffline());
+    calls.push_back(finishOffline(offline.session()));
     sources.push_back({matchNumbers(calls.back(), given, inputs), matchBatches(calls.back(), marks)});
   }
   checkRepeats(calls[2], calls[3], sources[2], sources[3]);
   std::optional<TraceCall> readsState;
   if (std::vector<at::Tensor> tensors = state ? state() : std::vector<at::Tensor>(); !tensors.empty()) {
     std::vector<Published> published = publishLater(tensors);
-    readsState = session.finishOffline();
+    readsState = finishOffline(offline.session());
   }
 
   Artifact artifact;

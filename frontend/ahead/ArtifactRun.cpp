@@ -28,11 +28,15 @@ ArtifactRun::ArtifactRun(Artifact artifact, const Owner &owner, const std::map<s
 }
 
 ArtifactRun::~ArtifactRun() {
+  if (owner_.session()->isElsewhere()) {
+    return; // the parent has them still
+  }
+  frontend::Handles &all = owner_.session()->handles();
   for (auto [name, handle] : handles_.named) {
-    owner_.session()->releaseHandle(handle);
+    all.release(handle);
   }
   for (uint64_t handle : handles_.unnamed) {
-    owner_.session()->releaseHandle(handle);
+    all.release(handle);
   }
 }
 
@@ -211,8 +215,9 @@ wire::Repetition ArtifactRun::bind(const ArtifactCall &call, const std::vector<a
   for (size_t i = 0; i < call.seeds; ++i) {
     step.seeds.push_back(drawDefaultSeed());
   }
+  owner_.session()->handles().add(call.step.results.size());
   for (size_t i = 0; i < call.step.results.size(); ++i) {
-    step.results.push_back(owner_.session()->newHandle());
+    step.results.push_back(owner_.session()->handles().reserve());
   }
   return step;
 }

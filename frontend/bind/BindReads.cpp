@@ -2,7 +2,9 @@
 // Reads of values outside of steps, for the package (sojourn/reads.py).
 #include "frontend/bind/Bind.h"
 #include "frontend/recording/Tensor.h"
-#include "frontend/session/Reads.h"
+#include "frontend/flight/ReadListener.h"
+#include "frontend/flight/Reads.h"
+#include "frontend/flight/Undeclared.h"
 
 #include <torch/csrc/Exceptions.h>
 

@@ -4,8 +4,8 @@
 #include "frontend/bind/Frames.h"
 #include "frontend/recording/Record.h"
 #include "frontend/recording/Slots.h"
-#include "frontend/session/Packed.h"
-#include "frontend/session/Session.h"
+#include "frontend/recording/Packed.h"
+#include "frontend/flight/Flights.h"
 #include "frontend/Interrupt.h"
 #include "frontend/local/Local.h"
 
@@ -141,7 +141,7 @@ PYBIND11_MODULE(_sojourn, m) {
     // Outlives the interpreter: exceptions may be raised until the very end.
     errorModule = new py::object(std::move(module));
     setRaiser(&raisePython);
-    setLockWaiter([](std::recursive_mutex &mutex) {
+    setLockWaiter([](std::mutex &mutex) {
       if (!PyGILState_Check()) {
         return mutex.lock();
       }
@@ -230,7 +230,8 @@ PYBIND11_MODULE(_sojourn, m) {
           py::arg("with_text") = false)
       .def("counters", [](const std::shared_ptr<Session> &self) { return Owner(self).counters(); })
       .def("close", &Session::close, WhileOwnerWorks())
-      .def("flush", &Session::flush, WhileOwnerWorks());
+      .def(
+          "flush", [](const std::shared_ptr<Session> &self) { flush(self); }, WhileOwnerWorks());
 
   py::class_<Published>(m, "Published")
       .def_property_readonly("ready", &Published::ready)
@@ -249,7 +250,7 @@ PYBIND11_MODULE(_sojourn, m) {
   m.def(
       "step_begin", [] { return Steps::begin(); }, "Whether this step is the outermost.");
   m.def(
-      "step_end", [](const std::shared_ptr<Trip> &trip) { Steps::end(trip); }, py::arg("trip") = nullptr,
+      "step_end", [](const std::shared_ptr<Trip> &trip) { endStep(trip); }, py::arg("trip") = nullptr,
       WhileOwnerWorks(), "A trip counts the step.");
   m.def("step_abort", [] { Steps::abort(); });
   m.def(

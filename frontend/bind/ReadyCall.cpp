@@ -3,6 +3,8 @@
 // `Replay._cannot`.
 #include "frontend/bind/ReadyCall.h"
 
+#include "frontend/flight/Flights.h"
+
 #include <ATen/PythonTorchFunctionTLS.h>
 #include <ATen/autocast_mode.h>
 #include <c10/core/DefaultDtype.h>
@@ -203,7 +205,7 @@ std::shared_ptr<RepeatedCall> ReadyCall::repeat(const py::tuple &arguments) {
   }
   {
     py::gil_scoped_release unlock; // other threads run while the owner answers
-    Steps::end();
+    endStep();
   }
   made->settle();
   plan_.host.advance(values);

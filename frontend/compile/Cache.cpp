@@ -2,8 +2,6 @@
 // The cache of traces, and when a general form is made (see Cache.h).
 #include "frontend/compile/Cache.h"
 
-#include "llvm/ADT/ScopeExit.h"
-
 #include <algorithm>
 #include <map>
 
@@ -169,12 +167,6 @@ void TraceCache::fix(Family &family, const Variant &variant, const Skeleton &ske
 }
 
 Compilation TraceCache::find(const Trace &trace, bool &hit, Forms forms) {
-  if (isCompiling_) {
-    raise(ErrorKind::Error, "a step was sent while another step of this session was compiled; a listener of phases may "
-                            "record its arguments, but not send steps");
-  }
-  isCompiling_ = true;
-  const llvm::scope_exit done([&] { isCompiling_ = false; });
   Key key{hashTrace(trace), 0};
   for (; const Entry *entry = entries_.find(key); ++key.second) {
     if (entry->words == trace.words && entry->inputs == trace.inputs && entry->tables == trace.tables) {

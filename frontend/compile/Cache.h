@@ -72,7 +72,6 @@ private:
   RecentlyUsed<Key, Entry> entries_;
   RecentlyUsed<Key, Family> families_;
   std::vector<Explanation> explanations_;
-  bool isCompiling_ = false; ///< a listener of its phases that sends a step would come in again
 };
 
 } // namespace sojourn::frontend

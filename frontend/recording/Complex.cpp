@@ -83,7 +83,7 @@ at::Tensor resolved(const at::Tensor &tensor) {
   return value;
 }
 
-void Recorder::recordNegated(Session &session, torch::jit::Stack *stack) {
+void Recorder::recordNegated(RemoteDevice &device, torch::jit::Stack *stack) {
   OpInfo &info = *info_;
   const size_t first = stack->size() - info.args.size();
   const auto isWritten = [&](size_t position) {
@@ -119,7 +119,7 @@ void Recorder::recordNegated(Session &session, torch::jit::Stack *stack) {
     source = target->is_conj() ? at::conj_physical(source) : source;
     (*stack)[first + 1] = target->is_neg() ? at::neg(source) : source;
   }
-  record(session, stack);
+  record(device, stack);
   if (target) {
     stack->back() = *target;
   }

@@ -5,8 +5,8 @@
 #include "frontend/recording/Origin.h"
 #include "frontend/recording/Slots.h"
 #include "frontend/recording/Tensor.h"
-#include "frontend/session/Reads.h"
-#include "frontend/session/Steps.h"
+#include "frontend/recording/StepSender.h"
+#include "frontend/recording/Steps.h"
 
 #include <ATen/ATen.h>
 #include <ATen/ops/cross_entropy_loss_native.h>
@@ -95,7 +95,7 @@ at::Tensor &matmulOut(const at::Tensor &self, const at::Tensor &other, at::Tenso
 /// Without a number of classes it is that of the largest label.
 at::Tensor oneHot(const at::Tensor &self, int64_t classes) {
   if (classes == -1 && self.scalar_type() == at::kLong && self.numel() > 0) {
-    const auto ends = readSizes(self, [](const at::Tensor &x) { return at::stack({x.max(), x.min()}); });
+    const auto ends = stepSender().readSizes(self, [](const at::Tensor &x) { return at::stack({x.max(), x.min()}); });
     if (!ends) {
       raise(ErrorKind::ValueNeeded, "aten::one_hot" + describeOrigin(captureOrigin()) +
                                         ": the number of classes depends on values; pass num_classes=");
@@ -111,7 +111,7 @@ std::vector<at::Tensor> tensorSplit(const at::Tensor &self, const at::Tensor &cu
   if (!isRemote(cuts)) {
     return at::native::tensor_split(self, cuts, dim);
   }
-  const auto places = readSizes(cuts, [](const at::Tensor &x) { return x; });
+  const auto places = stepSender().readSizes(cuts, [](const at::Tensor &x) { return x; });
   if (!places) {
     raise(ErrorKind::ValueNeeded, "aten::tensor_split" + describeOrigin(captureOrigin()) +
                                       ": the sizes of its parts depend on values; pass integers");

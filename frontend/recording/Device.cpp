@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Makes "owner" a torch device: name, guard, hooks, generator, autocast, and the recorder on every
 // overload. Runs when the library loads; works without Python.
+#include "frontend/recording/Steps.h"
 #include "frontend/Error.h"
 #include "frontend/recording/Foreign.h"
 #include "frontend/recording/Generator.h"

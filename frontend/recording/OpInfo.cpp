@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the recorder knows of each overload, read off its schema and tags once.
-#include "frontend/recording/Record.h"
+#include "frontend/recording/OpInfo.h"
+
+#include "frontend/Error.h"
+#include "frontend/recording/Origin.h"
 
 #include "passes/Lowered.h"
 
@@ -168,6 +171,10 @@ bool fills(std::string_view base) {
 
 } // namespace
 
+void fail(ErrorKind kind, const OpInfo &info, const std::string &what) {
+  raise(kind, info.name + describeOrigin(captureOrigin()) + ": " + what);
+}
+
 OpInfo::OpInfo(const c10::OperatorHandle &op) : schema(&op.schema()) {
   const c10::OperatorName &operatorName = op.operator_name();
   name = operatorName.name + (operatorName.overload_name.empty() ? "" : "." + operatorName.overload_name);
@@ -232,6 +239,12 @@ OpInfo::OpInfo(const c10::OperatorHandle &op) : schema(&op.schema()) {
       }
     }
     returnAlias.push_back(alias);
+    returnsList.push_back(result.type()->kind() == c10::TypeKind::ListType);
+  }
+  givesNothingNew = !mutated.empty() && std::find(returnAlias.begin(), returnAlias.end(), -1) == returnAlias.end();
+  hasStatistics = name == "aten::native_batch_norm";
+  if (name == "aten::cat.out") {
+    refusedCast = "torch.cat(): input types can't be cast to the desired output type ";
   }
 
   if (name == "aten::copy_") {
@@ -246,8 +259,6 @@ OpInfo::OpInfo(const c10::OperatorHandle &op) : schema(&op.schema()) {
     special = Special::Resize;
   } else if (name == "aten::empty_strided" || name == "aten::new_empty_strided") {
     special = Special::EmptyStrided;
-  } else if (name == "aten::native_batch_norm") {
-    special = Special::BatchNorm;
   } else if (name == "aten::index.Tensor" || startsWith(name, "aten::index_put") ||
              startsWith(name, "aten::_index_put")) {
     special = Special::Index;
@@ -274,8 +285,8 @@ OpInfo::OpInfo(const c10::OperatorHandle &op) : schema(&op.schema()) {
   }
 }
 
-Word OpInfo::entryFor(bool batchNormTraining) {
-  Word &slot = batchNormTraining ? entryMutating : entry;
+Word OpInfo::entryFor(bool writesStatistics) {
+  Word &slot = writesStatistics ? entryMutating : entry;
   if (slot >= 0) {
     return slot;
   }
@@ -286,8 +297,7 @@ Word OpInfo::entryFor(bool batchNormTraining) {
   for (uint32_t position : mutated) {
     record.mutated[position] = true;
   }
-  if (batchNormTraining) {
-    // The schema does not say that running statistics are written.
+  if (writesStatistics) {
     record.mutated[3] = record.mutated[4] = true;
   }
   if (random) {

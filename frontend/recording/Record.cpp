@@ -3,59 +3,29 @@
 #include "frontend/recording/Record.h"
 
 #include "frontend/Error.h"
+#include "frontend/recording/Arguments.h"
 #include "frontend/recording/Generator.h"
 #include "frontend/recording/Origin.h"
+#include "frontend/recording/Packed.h"
 #include "frontend/recording/Slots.h"
-#include "frontend/session/Packed.h"
-#include "frontend/session/Reads.h"
+#include "frontend/recording/StepSender.h"
 
 #include <ATen/ATen.h>
 #include <ATen/core/List.h>
 
 namespace sojourn::frontend {
 
-void fail(ErrorKind kind, const OpInfo &info, const std::string &what) {
-  raise(kind, info.name + describeOrigin(captureOrigin()) + ": " + what);
+std::shared_ptr<RemoteDevice> deviceAt(c10::Device device) {
+  return RemoteDevice::at(device.has_index() ? device.index() : currentDeviceIndex());
 }
 
 namespace {
 
 using Stack = torch::jit::Stack;
-using Args = c10::ArrayRef<c10::IValue>;
 
-/// Calls `visit(tensor, position)` for every defined tensor among the arguments.
-template <class Visit>
-void eachTensor(const OpInfo &info, Args args, Visit visit) {
-  for (size_t i = 0; i < args.size(); ++i) {
-    const c10::IValue &value = args[i];
-    if (info.args[i] == ArgKind::Tensor) {
-      if (value.isTensor() && value.toTensor().defined()) {
-        visit(value.toTensor(), i);
-      }
-    } else if (info.args[i] == ArgKind::TensorList) {
-      if (value.isList()) {
-        for (const c10::IValue &element : value.toListRef()) {
-          if (element.isTensor() && element.toTensor().defined()) {
-            visit(element.toTensor(), i);
-          }
-        }
-      }
-    }
-  }
-}
-
-bool isMutated(const OpInfo &info, size_t position) {
-  for (uint32_t mutated : info.mutated) {
-    if (mutated == position) {
-      return true;
-    }
-  }
-  return false;
-}
-
-/// The one session of a call; throws where devices mix. `isLazy`: an operand's values are not as they are stored.
-std::shared_ptr<Session> sessionOf(const OpInfo &info, Args args, bool &isLazy) {
-  std::shared_ptr<Session> session;
+/// The one remote device of a call; throws where devices mix. `isLazy`: an operand's values are not as they are stored.
+std::shared_ptr<RemoteDevice> deviceOf(const OpInfo &info, Args args, bool &isLazy) {
+  std::shared_ptr<RemoteDevice> device;
   eachTensor(info, args, [&](const at::Tensor &tensor, size_t position) {
     if (isRemote(tensor)) {
       isLazy = isLazy || isLazilyNegated(tensor);
@@ -64,14 +34,14 @@ std::shared_ptr<Session> sessionOf(const OpInfo &info, Args args, bool &isLazy) 
              "it does not support complex numbers on device owner; compute with their parts (x.real, x.imag, "
              "torch.view_as_real)");
       }
-      const auto &owner = remoteImpl(tensor)->remoteStorage()->session;
-      if (session && session != owner) {
+      const auto &owner = remoteImpl(tensor)->remoteStorage()->device;
+      if (device && device != owner) {
         fail(ErrorKind::Error, info,
-             "operands are at two owners (" + session->device().str() + " and " + owner->device().str() +
+             "operands are at two owners (" + device->device().str() + " and " + owner->device().str() +
                  "), but a step runs at one owner; publish one of them and upload it to the other");
       }
-      if (!session) {
-        session = owner;
+      if (!device) {
+        device = owner;
       }
       return;
     }
@@ -87,199 +57,15 @@ std::shared_ptr<Session> sessionOf(const OpInfo &info, Args args, bool &isLazy) 
                " meets remote tensors; move it first: tensor.to(owner.device)");
     }
   });
-  for (size_t i = 0; !session && i < args.size(); ++i) {
+  for (size_t i = 0; !device && i < args.size(); ++i) {
     if (info.args[i] == ArgKind::Device && args[i].isDevice()) {
-      c10::Device device = args[i].toDevice();
-      if (device.type() == c10::DeviceType::PrivateUse1) {
-        session = Session::at(device.has_index() ? device.index() : currentDeviceIndex());
+      const c10::Device asked = args[i].toDevice();
+      if (asked.type() == c10::DeviceType::PrivateUse1) {
+        device = deviceAt(asked);
       }
     }
   }
-  return session ? session : Session::at(currentDeviceIndex());
-}
-
-class ArgumentWriter {
-public:
-  /// `isReal`: numbers are used as floats, whatever they are.
-  ArgumentWriter(const OpInfo &info, Session &session, Recording &open, bool isReal)
-      : info_(info), write_(session, open), isReal_(isReal) {}
-
-  void value(size_t position, const c10::IValue &value) {
-    if (value.isNone()) {
-      return write_.none();
-    }
-    const ArgKind kind = info_.args[position];
-    if (info_.places[position]) {
-      return places(kind, value);
-    }
-    switch (kind) {
-    case ArgKind::Tensor: return tensor(value.toTensor());
-    case ArgKind::TensorList: {
-      auto elements = value.toListRef();
-      write_.list(elements.size());
-      for (const c10::IValue &element : elements) {
-        element.isTensor() ? tensor(element.toTensor()) : write_.none();
-      }
-      return;
-    }
-    case ArgKind::Scalar: return scalar(value.toScalar());
-    case ArgKind::ScalarList: {
-      auto elements = value.toListRef();
-      write_.list(elements.size());
-      for (const c10::IValue &element : elements) {
-        scalar(element.toScalar());
-      }
-      return;
-    }
-    case ArgKind::Int: return write_.integer(integerOf(value));
-    case ArgKind::IntList:
-      if (value.isInt()) {
-        return write_.integers({value.toInt()});
-      }
-      return write_.integers(value.toIntVector());
-    case ArgKind::Float: return scalar(value.toDouble());
-    case ArgKind::FloatList: {
-      auto elements = value.toDoubleVector();
-      write_.list(elements.size());
-      for (double element : elements) {
-        scalar(element);
-      }
-      return;
-    }
-    case ArgKind::Bool: return write_.boolean(value.toBool());
-    case ArgKind::BoolList: {
-      auto elements = value.toBoolList();
-      write_.list(elements.size());
-      for (bool element : elements) {
-        write_.boolean(element);
-      }
-      return;
-    }
-    case ArgKind::Dtype: return write_.dtype(value.toScalarType());
-    case ArgKind::String: return write_.text(value.toStringView());
-    case ArgKind::Device:
-    case ArgKind::Ignored:
-    case ArgKind::Generator: return write_.none();
-    case ArgKind::Other:
-      fail(ErrorKind::Unsupported, info_,
-           "an argument of type " + value.tagKind() + " cannot be recorded; pass tensors and numbers");
-    }
-  }
-
-  TraceWriter &writer() { return write_; }
-
-private:
-  static int64_t integerOf(const c10::IValue &value) {
-    return value.isSymInt() ? value.toSymInt().guard_int(__FILE__, __LINE__) : value.toInt();
-  }
-
-  void places(ArgKind kind, const c10::IValue &value) {
-    if (kind == ArgKind::Int || value.isInt()) {
-      return write_.number(integerOf(value));
-    }
-    const std::vector<int64_t> all = value.toIntVector();
-    write_.list(all.size());
-    for (int64_t place : all) {
-      write_.number(place);
-    }
-  }
-
-  void tensor(const at::Tensor &tensor) {
-    if (!tensor.defined()) {
-      return write_.none();
-    }
-    if (!isRemote(tensor) && tensor.unsafeGetTensorImpl()->is_wrapped_number()) {
-      return scalar(tensor.item());
-    }
-    write_.tensor(tensor);
-  }
-
-  void scalar(const at::Scalar &scalar) {
-    if (scalar.isBoolean()) {
-      write_.boolean(scalar.toBool());
-    } else if (isReal_ && scalar.type() == at::kUInt64) { // beyond 2^63
-      info_.realsAreLiterals ? write_.real(scalar.toDouble()) : write_.slot(scalar.toDouble());
-    } else if (scalar.isIntegral(/*includeBool=*/false)) {
-      info_.realsAreLiterals && !info_.isRamp ? write_.integer(scalar.toLong()) : write_.number(scalar.toLong());
-    } else if (scalar.isFloatingPoint()) {
-      info_.realsAreLiterals ? write_.real(scalar.toDouble()) : write_.slot(scalar.toDouble());
-    } else {
-      write_.complex(scalar.toComplexDouble());
-    }
-  }
-
-  const OpInfo &info_;
-  TraceWriter write_;
-  bool isReal_;
-};
-
-c10::ScalarType scalarTypeOfTensor(const at::Tensor &tensor) { return tensor.scalar_type(); }
-
-/// What eager checks before it writes a result into an existing tensor.
-void checkResultFits(const OutputMeta &meta, const at::Tensor &target) {
-  TORCH_CHECK(c10::canCast(meta.dtype, scalarTypeOfTensor(target)), "result type ", meta.dtype,
-              " can't be cast to the desired output type ", scalarTypeOfTensor(target));
-}
-
-/// A number that becomes elements must be one of their type: c10's conversion throws as eager's kernels do. Where
-/// eager fills a tensor of one element, halves become infinite instead.
-void checkNumberFits(const OpInfo &info, Args args, c10::ArrayRef<OutputMeta> metas) {
-  const at::Scalar number = args[info.filled].toScalar();
-  const at::Tensor written = info.mutated.empty() ? at::Tensor() : args[info.mutated[0]].toTensor();
-  const at::ScalarType type = written.defined() ? written.scalar_type() : metas[0].dtype;
-  const int64_t count = metas.empty() ? written.numel() : c10::multiply_integers(metas[0].sizes);
-  if (info.fillsWhole && count == 1 && c10::isReducedFloatingType(type) && !number.isComplex()) {
-    return;
-  }
-  switch (type) {
-#define SOJOURN_CONVERT(T, Name)                                                                                       \
-  case at::ScalarType::Name: static_cast<void>(number.to<T>()); return;
-    AT_FORALL_SCALAR_TYPES_WITH_COMPLEX(SOJOURN_CONVERT)
-#undef SOJOURN_CONVERT
-  default: return;
-  }
-}
-
-/// An integer parameter (alpha, a bound) of an integer result has to be one of its type, as c10's conversion in eager's
-/// kernels demands.
-void checkParametersFit(const OpInfo &info, Args args, c10::ArrayRef<OutputMeta> metas) {
-  if (metas.empty() || !c10::isIntegralType(metas[0].dtype, /*includeBool=*/false)) {
-    return;
-  }
-  for (size_t i = 0; i < args.size(); ++i) {
-    if (info.args[i] == ArgKind::Scalar && args[i].isScalar() && info.schema->arguments()[i].name() != "other" &&
-        info.schema->arguments()[i].name() != "self") {
-      const at::Scalar number = args[i].toScalar();
-      switch (metas[0].dtype) {
-#define SOJOURN_CONVERT(T, Name)                                                                                       \
-  case at::ScalarType::Name: static_cast<void>(number.to<T>()); break;
-        AT_FORALL_INT_TYPES(SOJOURN_CONVERT)
-#undef SOJOURN_CONVERT
-      default: break;
-      }
-    }
-  }
-}
-
-/// An empty `out` grows: in the storage that it is a window of where that has room, as eager's does, else in a new one.
-void resizeOut(const OpInfo &info, const at::Tensor &target, const OutputMeta &meta) {
-  RemoteTensorImpl *impl = remoteImpl(target);
-  const auto &storage = impl->remoteStorage();
-  const int64_t held = c10::multiply_integers(storage->sizes);
-  if (held > 0 && target.scalar_type() == storage->dtype) {
-    const int64_t needed = c10::multiply_integers(meta.sizes);
-    if (impl->storage_offset() + needed <= held) {
-      impl->changeLayout(meta.sizes, meta.strides, impl->storage_offset());
-      return;
-    }
-    if (storage.use_count() > 1) {
-      fail(ErrorKind::Unsupported, info,
-           "out= is an empty window of a tensor of " + std::to_string(held) + " elements, but " +
-               std::to_string(needed) + " do not fit behind its offset; pass a separate empty tensor");
-    }
-  }
-  at::Tensor fresh = at::empty_strided(meta.sizes, meta.strides, target.options());
-  impl->changeStorage(remoteImpl(fresh)->remoteStorage());
+  return device ? device : RemoteDevice::at(currentDeviceIndex());
 }
 
 /// as_strided may reach further than its storage does; a view as another type may be of one that is not carried.
@@ -315,15 +101,15 @@ void Recorder::operator()(const c10::OperatorHandle &op, c10::DispatchKeySet key
     if (info.view) {
       return recordView(stack, args());
     }
-    if (info.special != Special::None && info.special != Special::BatchNorm && answerSpecial(info, stack)) {
+    if (info.special != Special::None && answerSpecial(info, stack)) {
       return;
     }
     bool isLazy = false;
-    auto session = sessionOf(info, args(), isLazy);
+    const auto device = deviceOf(info, args(), isLazy);
     if (isLazy) {
-      return recordNegated(*session, stack);
+      return recordNegated(*device, stack);
     }
-    record(*session, stack);
+    record(*device, stack);
   } catch (c10::Error &error) {
     if (stack->size() == size) {
       hintAtSlots(error, args(), info.name.find("split") != std::string::npos);
@@ -355,12 +141,8 @@ void Recorder::recordView(Stack *stack, Args args) {
   stack->push_back(std::move(output));
 }
 
-void Recorder::record(Session &session, Stack *stack) {
-  boundStep(session);
-  OpInfo &info = *info_;
-  size_t count = info.args.size();
-  Args args(stack->data() + stack->size() - count, count);
-
+/// Shapes and dtypes of the results, as eager computes them; throws eager's errors.
+static c10::SmallVector<OutputMeta, 4> metasOf(const OpInfo &info, Args args) {
   c10::SmallVector<OutputMeta, 4> metas;
   if (info.shape && info.isLowered) {
     (*info.shape)(args, metas);
@@ -369,89 +151,32 @@ void Recorder::record(Session &session, Stack *stack) {
          "this op is not supported on device owner yet; express it by supported ops (see dialect/STATUS.md) or compute "
          "it on CPU before uploading");
   }
-  if (info.filled >= 0 && args[info.filled].isScalar()) {
-    checkNumberFits(info, args, metas);
-  }
-  if (info.readsParameters) {
-    checkParametersFit(info, args, metas);
-  }
-  for (uint32_t position : info.mutated) {
-    if (info.args[position] == ArgKind::Tensor && args[position].isTensor() && args[position].toTensor().defined()) {
-      const at::Tensor written = args[position].toTensor();
-      checkWritable(info, written);
-      eachTensor(info, args, [&](const at::Tensor &tensor, size_t other) {
-        if (other != position && isRemote(tensor) && !isMutated(info, other)) {
-          checkApart(written, tensor, !info.readsElsewhere);
-        }
-      });
-    } else if (info.args[position] == ArgKind::TensorList && args[position].isList()) {
-      checkListsApart(info, args, position);
-    }
-  }
+  return metas;
+}
 
-  Origin origin = captureOrigin();
-  uint64_t seed = info.random ? drawSeed(info, args) : 0;
-  SessionLock lock(session.mutex());
-  ++session.mutableCounters().ops_recorded;
-
-  // Results that go into existing tensors must fit them.
-  c10::SmallVector<int, 4> freshReturns;
-  size_t nextMeta = 0;
-  for (size_t r = 0; r < info.returnAlias.size(); ++r) {
-    int alias = info.returnAlias[r];
-    if (alias < 0) {
-      freshReturns.push_back(static_cast<int>(r));
-      continue;
-    }
-    if (info.shapePreserving || nextMeta >= metas.size()) {
-      continue;
-    }
-    const OutputMeta &meta = metas[nextMeta++];
-    const at::Tensor &target = args[alias].toTensor();
-    const bool isOut = info.schema->arguments()[alias].is_out();
-    TORCH_CHECK_TYPE(info.name != "aten::cat.out" || c10::canCast(meta.dtype, scalarTypeOfTensor(target)),
-                     "torch.cat(): input types can't be cast to the desired output type ", scalarTypeOfTensor(target));
-    if (!info.isFactory) {
-      checkResultFits(meta, target);
-    }
-    const bool isByteOfTruth = info.givesTruth && scalarTypeOfTensor(target) == at::kByte;
-    TORCH_CHECK(!isOut || info.castsResults || isByteOfTruth || meta.dtype == scalarTypeOfTensor(target),
-                "Expected out tensor to have dtype ", caffe2::TypeMeta::fromScalarType(meta.dtype), ", but got ",
-                target.dtype(), " instead");
-    if (target.sizes() != c10::IntArrayRef(meta.sizes)) {
-      TORCH_CHECK(isOut, "output with shape ", target.sizes(), " doesn't match the broadcast shape ",
-                  c10::IntArrayRef(meta.sizes));
-      if (target.numel() != 0) {
-        fail(ErrorKind::Unsupported, info,
-             "out= has another shape; pass an empty tensor or a tensor of shape " +
-                 c10::str(c10::IntArrayRef(meta.sizes)));
-      }
-      resizeOut(info, target, meta);
-    }
-  }
+/// Whether numbers are used as floats.
+static bool isReal(const OpInfo &info, Args args, c10::ArrayRef<OutputMeta> metas) {
   const auto isFloat = [](at::ScalarType type) { return c10::isFloatingType(type) || c10::isComplexType(type); };
-  bool isReal = !metas.empty() && metas[0].defined && isFloat(metas[0].dtype);
-  eachTensor(info, args,
-             [&](const at::Tensor &tensor, size_t) { isReal = isReal || isFloat(scalarTypeOfTensor(tensor)); });
-  if (!info.mutated.empty() && freshReturns.empty()) {
-    metas.clear();
-  }
+  bool isAny = !metas.empty() && metas[0].defined && isFloat(metas[0].dtype);
+  eachTensor(info, args, [&](const at::Tensor &tensor, size_t) { isAny = isAny || isFloat(tensor.scalar_type()); });
+  return isAny;
+}
 
-  Recording &open = session.recording();
-  bool batchNormTraining =
-      info.special == Special::BatchNorm && args[5].toBool() && args[3].isTensor() && args[3].toTensor().defined();
+/// Brings the operands into the trace where that takes records or refuses the op: gathered values, targets of writes,
+/// columns to read again.
+static SlotsOfOperands enterOperands(const OpInfo &info, Args args, Recording &open, const Origin &origin) {
+  const bool writes = !info.mutated.empty() || info.writesStatistics(args);
   PackedOperands packed;
   eachTensor(info, args, [&](const at::Tensor &tensor, size_t position) {
     if (isRemote(tensor)) {
-      packed.meet(tensor, isMutated(info, position) || batchNormTraining);
+      packed.meet(tensor, writes && isWritten(info, args, position));
     }
   });
-  packed.unpack(session, open, origin);
-  if (!info.mutated.empty() || batchNormTraining) {
+  packed.unpack(open, origin);
+  if (writes) {
     eachTensor(info, args, [&](const at::Tensor &tensor, size_t position) {
-      bool statistics = batchNormTraining && (position == 3 || position == 4);
-      if (isRemote(tensor) && (statistics || isMutated(info, position))) {
-        session.willWrite(open, *remoteImpl(tensor)->remoteStorage());
+      if (isRemote(tensor) && isWritten(info, args, position)) {
+        open.willWrite(*remoteImpl(tensor)->remoteStorage());
       }
     });
   }
@@ -459,15 +184,20 @@ void Recorder::record(Session &session, Stack *stack) {
   eachTensor(info, args, [&](const at::Tensor &tensor, size_t) {
     if (isRemote(tensor)) {
       slots.meet(*remoteImpl(tensor)->remoteStorage());
-      session.readAgain(open, *remoteImpl(tensor)->remoteStorage(), origin);
+      open.readAgain(*remoteImpl(tensor)->remoteStorage(), origin);
     }
   });
-  Trace::Mark before = open.trace.mark();
-  ArgumentWriter writer(info, session, open, isReal);
-  TraceWriter &write = writer.writer();
+  return slots;
+}
+
+/// Appends the op and its arguments, all or nothing.
+static void appendCall(OpInfo &info, Args args, bool isReal, uint64_t seed, const Origin &origin, TraceWriter &write,
+                       Recording &open) {
+  const Trace::Mark before = open.trace.mark();
+  ArgumentWriter writer(info, write, isReal);
   try {
-    write.beginOp(info.entryFor(batchNormTraining), count + info.random, origin);
-    for (size_t i = 0; i < count; ++i) {
+    write.beginOp(info.entryFor(info.writesStatistics(args)), args.size() + info.random, origin);
+    for (size_t i = 0; i < args.size(); ++i) {
       writer.value(i, args[i]);
     }
   } catch (...) {
@@ -477,18 +207,23 @@ void Recorder::record(Session &session, Stack *stack) {
   if (info.random) {
     write.seed(seed);
   }
+}
 
+/// Appends the results, and returns what the call returns: arguments that it wrote to, and new tensors.
+static c10::SmallVector<c10::IValue, 4> appendResults(const OpInfo &info, Args args, c10::ArrayRef<OutputMeta> metas,
+                                                      const SlotsOfOperands &slots, TraceWriter &write) {
   c10::SmallVector<c10::IValue, 4> outputs;
   write.beginResults(metas.size());
   size_t meta = 0;
   for (size_t r = 0; r < info.returnAlias.size(); ++r) {
     if (info.returnAlias[r] >= 0) {
       outputs.push_back(args[info.returnAlias[r]]);
-    } else if (info.schema->returns()[r].type()->kind() == c10::TypeKind::ListType) {
+    } else if (info.returnsList[r]) {
       c10::List<at::Tensor> tensors;
       for (; meta < metas.size(); ++meta) {
-        tensors.push_back(makeTensor(write.result(metas[meta])));
-        slots.pass(remoteImpl(tensors.get(tensors.size() - 1))->remoteStorage().get());
+        auto storage = write.result(metas[meta]);
+        slots.pass(storage.get());
+        tensors.push_back(makeTensor(std::move(storage)));
       }
       outputs.emplace_back(std::move(tensors));
     } else {
@@ -497,10 +232,33 @@ void Recorder::record(Session &session, Stack *stack) {
       outputs.emplace_back(storage ? makeTensor(std::move(storage)) : at::Tensor());
     }
   }
-  stack->resize(stack->size() - count);
-  for (c10::IValue &output : outputs) {
-    stack->push_back(std::move(output));
+  return outputs;
+}
+
+void Recorder::record(RemoteDevice &device, Stack *stack) {
+  OpInfo &info = *info_;
+  const size_t count = info.args.size();
+  const Args args(stack->data() + stack->size() - count, count);
+  stepSender().boundStep(device);
+  auto metas = metasOf(info, args);
+  checkArguments(info, args, metas);
+  if (!info.shapePreserving) {
+    fitTargets(info, args, metas);
   }
+  const bool areReal = isReal(info, args, metas);
+  if (info.givesNothingNew) {
+    metas.clear();
+  }
+  const Origin origin = captureOrigin();
+  const uint64_t seed = info.random ? drawSeed(info, args) : 0;
+
+  DeviceLock lock(device.mutex());
+  ++device.counts().ops_recorded;
+  Recording &open = device.recording();
+  TraceWriter write(open);
+  const SlotsOfOperands slots = enterOperands(info, args, open, origin);
+  appendCall(info, args, areReal, seed, origin, write, open);
+  leaveResults(stack, count, appendResults(info, args, metas, slots, write));
 }
 
 } // namespace sojourn::frontend

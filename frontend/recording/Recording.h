@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The open trace of one thread at one session: what was recorded and not yet sent, and what a step
-// that fails takes back. The session's lock guards every field.
+// The open trace of one thread at one device: what was recorded and not yet sent, and what a step
+// that fails takes back. The device's lock guards every field.
 #ifndef SOJOURN_FRONTEND_RECORDING_RECORDING_H
 #define SOJOURN_FRONTEND_RECORDING_RECORDING_H
 
@@ -41,9 +41,11 @@ struct PublishedState {
   }
 };
 
+class RemoteDevice;
+
 class Recording {
 public:
-  Recording() = default;
+  explicit Recording(RemoteDevice &device) : device_(device) {}
   ~Recording() { clear(); }
   Recording(const Recording &) = delete;
   Recording &operator=(const Recording &) = delete;
@@ -74,8 +76,28 @@ public:
 
   /// Nothing that an owner would have to do.
   bool empty() const;
+  // --- storages that the next op uses (RecordingUses.cpp) ---
+  /// The id of a storage; the first use makes it an input. Throws Error if its value is lost, or was not sent yet by
+  /// the thread that records it.
+  int64_t idOf(Storage &storage);
+  /// The id of the storage that holds a packed one, for an op that takes a window of it.
+  int64_t idOfPack(Storage &packed);
+  /// Before an op that needs the value of a storage that is packed: records a copy, which the storage is from then on.
+  /// Where another thread's trace holds such a copy it does nothing.
+  void unpack(Storage &storage, const Origin &origin);
+  /// Before an op that uses a storage: records the read of whole columns of a private table that an earlier step has
+  /// read, once per trace.
+  void readAgain(Storage &storage, const Origin &origin);
+  /// Before an op that writes to a storage. Throws Error if another thread's open trace uses it.
+  void willWrite(Storage &storage);
+  /// A storage that the op just recorded computes.
+  c10::intrusive_ptr<Storage> makeResult(const OutputMeta &meta);
+  /// The id of a value that the op just recorded computes and no tensor names.
+  int64_t makeHidden();
   /// Enters a storage under the next id.
   int64_t enter(Storage &storage);
+
+  RemoteDevice &device() const { return device_; }
   /// Notes that `tensor` is about to change its layout, or its storage too.
   void willChange(RemoteTensorImpl &tensor, bool storageToo);
   /// A storage that only an undo would bring back is no result of the step.
@@ -116,9 +138,11 @@ private:
     c10::weak_intrusive_ptr<RemoteTensorImpl> tensor;
     c10::intrusive_ptr<RemoteTensorImpl> before;
   };
+  [[noreturn]] void raiseUnsent(bool written) const;
   void undoChanges(size_t from);
   void lose(Storage &storage, const Reason &reason);
 
+  RemoteDevice &device_;        ///< outlives what is recorded
   std::vector<Change> changes_; ///< of tensor objects since the trace began, oldest first
   Mark mark_{};
 };

@@ -2,7 +2,7 @@
 // Ops whose values say how large their results are. Outside of steps that number is read, one round trip, and the op is
 // recorded as others with results of that size; the values stay at the owner.
 #include "frontend/recording/Record.h"
-#include "frontend/session/Reads.h"
+#include "frontend/recording/StepSender.h"
 
 #include <ATen/ATen.h>
 #include <ATen/ExpandUtils.h>
@@ -23,7 +23,7 @@ using Results = std::vector<at::Tensor>;
 at::Tensor placesOf(const at::Tensor &mask, int64_t count) { return at::nonzero_static(mask, count).squeeze(1); }
 
 std::optional<int64_t> countTrue(const at::Tensor &given, const std::function<at::Tensor(const at::Tensor &)> &maskOf) {
-  const auto sizes = readSizes(given, [&](const at::Tensor &x) { return maskOf(x).sum(); });
+  const auto sizes = stepSender().readSizes(given, [&](const at::Tensor &x) { return maskOf(x).sum(); });
   return sizes ? std::optional(sizes->front()) : std::nullopt;
 }
 
@@ -221,7 +221,7 @@ Results repeatInterleave(Args args) {
   }
   std::optional<int64_t> size = args[1].toOptional<int64_t>();
   if (!size) {
-    const auto found = readSizes(repeats, [](const at::Tensor &x) {
+    const auto found = stepSender().readSizes(repeats, [](const at::Tensor &x) {
       return at::stack({x.sum(), x.min().to(at::kLong)});
     });
     if (!found) {
@@ -309,7 +309,9 @@ bool answerSized(const OpInfo &info, Stack *stack) {
 }
 
 std::optional<int64_t> classesOf(const at::Tensor &labels) {
-  const auto found = readSizes(labels, [](const at::Tensor &x) { return at::stack({x.max(), x.min()}).to(at::kLong); });
+  const auto found = stepSender().readSizes(labels, [](const at::Tensor &x) {
+    return at::stack({x.max(), x.min()}).to(at::kLong);
+  });
   TORCH_CHECK(!found || found->at(1) >= 0, "bincount only supports 1-d non-negative integral inputs.");
   return found ? std::optional(found->front() + 1) : std::nullopt;
 }

@@ -5,8 +5,8 @@
 #include "frontend/recording/Slots.h"
 
 #include "frontend/Error.h"
-#include "frontend/session/Session.h"
-#include "frontend/session/Steps.h"
+#include "frontend/recording/RemoteDevice.h"
+#include "frontend/recording/Steps.h"
 
 #include <ATen/ops/broadcast_tensors_native.h>
 #include <ATen/ops/einsum_native.h>
@@ -157,9 +157,9 @@ std::string slotsHint(std::string_view text) {
   if (!state || text.find(kBegin) != std::string_view::npos) {
     return {};
   }
-  for (const auto &session : state->sessions()) {
-    SessionLock lock(session->mutex());
-    auto open = state->peek(*session);
+  for (const auto &device : state->devices()) {
+    DeviceLock lock(device->mutex());
+    auto open = state->peek(*device);
     for (const Storage *storage : open ? open->storages : std::vector<Storage *>()) {
       if (storage && storage->slots != storage->expectedRows && names(text, storage->slots) &&
           names(text, storage->expectedRows)) {

@@ -21,7 +21,7 @@ namespace sojourn::frontend {
 
 struct Origin;
 class Recording;
-class Session;
+class RemoteDevice;
 
 Element elementOf(at::ScalarType type);
 at::ScalarType scalarTypeOf(Element element);
@@ -45,25 +45,25 @@ inline const Reason &constantReason(const char *text) { return *new Reason(reaso
 enum class TablesRead : uint8_t { None, Open, Private };
 
 /// Identity of a value at the owner. All views of a tensor share one Storage; its base layout is
-/// dense. Owned by tensors; the trace and the session know it by raw pointer and are told when it
-/// dies. Fields are guarded by the session's lock.
+/// dense. Owned by tensors; traces and the device know it by raw pointer and are told when it
+/// dies. Fields are guarded by the device's lock.
 struct Storage : c10::intrusive_ptr_target {
-  static c10::intrusive_ptr<Storage> make(std::shared_ptr<Session> session, Dims sizes, Dims strides,
+  static c10::intrusive_ptr<Storage> make(std::shared_ptr<RemoteDevice> device, Dims sizes, Dims strides,
                                           at::ScalarType dtype);
   /// By `make`.
-  Storage(std::shared_ptr<Session> session, Dims sizes, Dims strides, at::ScalarType dtype);
+  Storage(std::shared_ptr<RemoteDevice> device, Dims sizes, Dims strides, at::ScalarType dtype);
   ~Storage() override;
   /// When the last tensor is gone.
   void release_resources() override;
 
-  /// References for those who know it by raw pointer, under the session's lock: another thread, such as one of
+  /// References for those who know it by raw pointer, under the device's lock: another thread, such as one of
   /// autograd's, may be dropping the last tensor. c10 frees an object without weak references at once, and a reference
   /// that is made meanwhile would outlive it; so a storage has a weak reference from the start. Null, if it is too
   /// late.
   c10::intrusive_ptr<Storage> strong();
   c10::weak_intrusive_ptr<Storage> weak();
 
-  std::shared_ptr<Session> session;
+  std::shared_ptr<RemoteDevice> device;
   Dims sizes, strides;
   at::ScalarType dtype;
   const uint64_t serial; ///< no other storage of the process has it
@@ -89,11 +89,11 @@ struct Storage : c10::intrusive_ptr_target {
   /// Computed from rows that the owner draws of a private table: how many it expects, and the slots that they are in.
   int64_t expectedRows = 0, slots = 0;
   /// While it has no handle and is in no trace: its value is among the elements of this one, from `packedAt` on, beside
-  /// others that the program only keeps (session/Packed.h).
+  /// others that the program only keeps (Packed.h).
   c10::intrusive_ptr<Storage> pack;
   int64_t packedAt = 0;
   bool isPack = false;
-  /// When a step last used it, as its session counts.
+  /// When a step last used it, as its device counts.
   uint64_t usedAt = 0;
   TablesRead reads = TablesRead::None; ///< by the steps that it was computed in
   bool isPacked() const { return pack && handle == 0; }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// How records become words of the trace.
-#include "frontend/recording/Record.h"
+#include "frontend/recording/TraceWriter.h"
+
+#include "frontend/recording/RemoteDevice.h"
 
 #include <ATen/ATen.h>
 #include <c10/core/DefaultDtype.h>
@@ -8,7 +9,7 @@
 namespace sojourn::frontend {
 
 void TraceWriter::beginOp(Word entry, size_t argumentCount, const Origin &origin) {
-  session_.requireOpen();
+  open_.device().requireOpen();
   trace_.setDefaultFloat(elementOf(c10::get_default_dtype_as_scalartype()));
   trace_.push(Record::Op);
   trace_.push(entry);
@@ -19,9 +20,9 @@ void TraceWriter::beginOp(Word entry, size_t argumentCount, const Origin &origin
 void TraceWriter::tensor(const at::Tensor &tensor) {
   if (!isRemote(tensor)) {
     // A 0-dim CPU tensor: an input with its own dtype.
-    auto storage = session_.makeUpload(tensor);
+    auto storage = open_.device().makeUpload(tensor);
     trace_.push(Tag::Whole);
-    trace_.push(session_.idInTrace(open_, *storage));
+    trace_.push(open_.idOf(*storage));
     return;
   }
   RemoteTensorImpl *impl = remoteImpl(tensor);
@@ -29,11 +30,10 @@ void TraceWriter::tensor(const at::Tensor &tensor) {
   storage.isTrained = storage.isTrained || (tensor.requires_grad() && tensor.is_leaf());
   const bool isTyped = tensor.scalar_type() != storage.dtype;
   if (storage.isPacked() && !storage.placeIn(open_) && !isTyped) {
-    window(session_.idOfPack(open_, storage), impl->sizes(), impl->strides(),
-           storage.packedAt + impl->storage_offset());
+    window(open_.idOfPack(storage), impl->sizes(), impl->strides(), storage.packedAt + impl->storage_offset());
     return;
   }
-  int64_t id = session_.idInTrace(open_, storage);
+  int64_t id = open_.idOf(storage);
   if (!isTyped && impl->storage_offset() == 0 && impl->sizes() == c10::IntArrayRef(storage.sizes) &&
       impl->strides() == c10::IntArrayRef(storage.strides)) {
     trace_.push(Tag::Whole);
@@ -136,7 +136,7 @@ c10::intrusive_ptr<Storage> TraceWriter::result(const OutputMeta &meta) {
     return {};
   }
   layout(meta);
-  return session_.makeResult(open_, meta);
+  return open_.makeResult(meta);
 }
 
 void TraceWriter::resultInto(Storage &storage) {
@@ -146,7 +146,7 @@ void TraceWriter::resultInto(Storage &storage) {
 
 int64_t TraceWriter::hiddenResult(const OutputMeta &meta) {
   layout(meta);
-  return session_.makeHidden(open_);
+  return open_.makeHidden();
 }
 
 void TraceWriter::layout(const OutputMeta &meta) {

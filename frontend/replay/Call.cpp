@@ -2,7 +2,7 @@
 // Calls over all owners that they touch.
 #include "frontend/replay/Call.h"
 
-#include "frontend/session/Packed.h"
+#include "frontend/recording/Packed.h"
 
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/ops/equal.h>
@@ -112,13 +112,14 @@ std::shared_ptr<CapturedCall> CapturedCall::capture(const CallEntry &entry, cons
   call->published_.resize(published.size(), {SIZE_MAX, 0});
   std::vector<uint64_t> seeds;
   size_t drawing = 0;
-  for (const auto &session : step->touched) {
-    if (!session) {
+  for (const auto &device : step->touched) {
+    if (!device) {
       continue;
     }
+    const auto session = Session::of(device);
     std::vector<at::Tensor> here;
     for (size_t i = 0; i < outputs.size(); ++i) {
-      if (remoteImpl(outputs[i])->remoteStorage()->session == session) {
+      if (remoteImpl(outputs[i])->remoteStorage()->device == session) {
         call->outputs_[i] = {call->segments_.size(), here.size()};
         here.push_back(outputs[i]);
       }

@@ -137,7 +137,7 @@ LeftTensor Segment::left(const at::Tensor &tensor, const std::vector<int64_t> &n
 
 std::shared_ptr<Segment> Segment::capture(const std::shared_ptr<Session> &session, const CallTensors &call,
                                           const std::vector<at::Tensor> &outputs) {
-  SessionLock lock(session->mutex());
+  DeviceLock lock(session->mutex());
   auto segment = std::make_shared<Segment>();
   Recording &open = session->recording();
   const Recording::Mark &mark = open.marked();
@@ -235,7 +235,7 @@ std::shared_ptr<Segment> Segment::capture(const std::shared_ptr<Session> &sessio
     found.value = LeftTensor::kUntouched;
     if (!gradient.defined()) {
       found.value = call.gradients[i].defined() ? LeftTensor::kNone : LeftTensor::kUntouched;
-    } else if (isRemote(gradient) && storageOf(gradient)->session == session &&
+    } else if (isRemote(gradient) && storageOf(gradient)->device == session &&
                (!call.gradients[i].defined() || storageOf(gradient) != storageOf(call.gradients[i]))) {
       found = keep(gradient, segment->left(gradient, walk.numbers(), open));
       if (found.value < 0) {

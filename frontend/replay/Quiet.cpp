@@ -2,6 +2,8 @@
 // See Quiet.h.
 #include "frontend/replay/Quiet.h"
 
+#include "frontend/flight/Flights.h"
+
 #include <algorithm>
 #include <cmath>
 
@@ -33,7 +35,7 @@ bool LoopedCalls::add(const CapturedCall &call, const std::shared_ptr<const Call
     throw;
   }
   const uint64_t held = trip_->held, committed = trip_->committed;
-  Steps::end(trip_, /*holds=*/true);
+  endStep(trip_, /*holds=*/true);
   if (trip_->held == held && trip_->committed == committed) {
     return false;
   }

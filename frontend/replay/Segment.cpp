@@ -195,7 +195,7 @@ bool Segment::fits(const CallTensors &call) const {
                          [&](size_t place) { return sameContents(uploaded(place), uploaded(value.places.front())); });
     }
     const Storage *storage = storageOf(first);
-    return storage && storage->session == session && elementOf(storage->dtype) == value.element &&
+    return storage && storage->device == session && elementOf(storage->dtype) == value.element &&
            storage->sizes == value.sizes && storage->strides == value.strides &&
            (!value.isOne || value.from == From::Gradient || storage->serial == value.seen) &&
            std::all_of(value.places.begin() + 1, value.places.end(),
@@ -208,7 +208,7 @@ Replayed Segment::replay(const CallTensors &call, const std::vector<double> &val
   if (!session) {
     raise(ErrorKind::Error, "the session that recorded this call has ended");
   }
-  SessionLock lock(session->mutex());
+  DeviceLock lock(session->mutex());
   session->requireOpen();
   Recording &open = session->recording();
   Trace &trace = open.trace;
@@ -218,10 +218,10 @@ Replayed Segment::replay(const CallTensors &call, const std::vector<double> &val
                      : value.from == From::Gradient ? storageOf(call.gradients[value.places.front()])
                                                     : value.fixed.get();
     if (known) {
-      session->unpack(open, *known, origins_.empty() ? Origin() : origins_.front());
+      open.unpack(*known, origins_.empty() ? Origin() : origins_.front());
     }
     if (known && !value.isWritten) {
-      session->readAgain(open, *known, origins_.empty() ? Origin() : origins_.front());
+      open.readAgain(*known, origins_.empty() ? Origin() : origins_.front());
     }
   }
   std::vector<int64_t> ids;
@@ -245,19 +245,19 @@ Replayed Segment::replay(const CallTensors &call, const std::vector<double> &val
     case From::Result:
       if (value.isKept) {
         OutputMeta meta{value.sizes, value.strides, scalarTypeOf(value.element), true};
-        storage = session->makeResult(open, meta);
+        storage = open.makeResult(meta);
         storage->isTrained = value.isTrained;
         ids.push_back(trace.storageCount - 1);
       } else {
-        ids.push_back(session->makeHidden(open));
+        ids.push_back(open.makeHidden());
       }
       continue;
     }
     storage->isTrained = storage->isTrained || value.isTrained;
     if (value.isWritten) {
-      session->willWrite(open, *storage);
+      open.willWrite(*storage);
     }
-    ids.push_back(session->idInTrace(open, *storage));
+    ids.push_back(open.idOf(*storage));
   }
   const size_t begin = trace.words.size();
   trace.words.insert(trace.words.end(), words_.begin(), words_.end());
@@ -279,7 +279,7 @@ Replayed Segment::replay(const CallTensors &call, const std::vector<double> &val
   for (size_t i = 0; i < seeds_.size(); ++i) {
     trace.seeds.push_back(drawDefaultSeed());
   }
-  session->mutableCounters().ops_recorded += origins_.size();
+  session->counts().ops_recorded += origins_.size();
   Replayed made;
   for (const Release &release : publishes_) {
     auto state = std::make_shared<PublishedState>();

@@ -7,7 +7,7 @@
 namespace sojourn::frontend {
 
 ProgramRun Session::runProgram(wire::Step step, const StepFollower &follow) {
-  if (!client_) {
+  if (offline()) {
     raise(ErrorKind::Error, "an offline device cannot run steps; connect to an owner");
   }
   ProgramRun run;
@@ -17,34 +17,36 @@ ProgramRun Session::runProgram(wire::Step step, const StepFollower &follow) {
   for (const wire::Repetition &each : step.repetitions) {
     sizes.emplace_back(each.results.size(), each.releases.size());
   }
-  SessionLock turn(turn_);
-  {
-    SessionLock lock(mutex_);
-    std::vector<wire::ReleaseTerms> releases = std::move(step.spending.releases);
-    step.spending = spending_.terms(); // of the run that is open now
-    step.spending.releases = std::move(releases);
-  }
+  Turn turn(connection_);
+  std::vector<wire::ReleaseTerms> releases = std::move(step.spending.releases);
+  step.spending = spending_.terms(); // of the run that is open now
+  step.spending.releases = std::move(releases);
   sendHeld();
+  const auto giveBack = [&](const std::vector<uint64_t> &releases) {
+    if (!run.isUnknown) {
+      handles().releaseUncounted(releases);
+    }
+  };
   Following following{follow};
   const StepFollower look = std::ref(following);
   try {
-    if (std::string refusal = spending_.refusalOf(step, *client_); !refusal.empty()) {
+    if (std::string refusal = spending_.refusalOf(step, connection_.client()); !refusal.empty()) {
       raise(ErrorKind::Refused, refusal);
     }
     translated([&] {
-      std::vector<uint64_t> waiting = releasable(nullptr);
+      std::vector<uint64_t> waiting = takeReleases();
       std::vector<uint64_t> &last = step.repetitions.empty() ? step.releases : step.repetitions.back().releases;
       last.insert(last.end(), waiting.begin(), waiting.end());
       try {
-        reply = sendStep(step, run.isUnknown, &look);
+        reply = connection_.send(step, run.isUnknown, &look);
         run.isUnknown = reply.isOpen;
       } catch (...) {
         reply.steps = 0;
-        returnReleases(waiting, run.isUnknown);
+        giveBack(waiting);
         throw;
       }
       if (reply.steps < step.count()) {
-        returnReleases(waiting, run.isUnknown);
+        giveBack(waiting);
       }
     });
     if (reply.kind == StepReply::Kind::Committed) {
@@ -71,13 +73,12 @@ ProgramRun Session::runProgram(wire::Step step, const StepFollower &follow) {
   run.failure = following.interruption ? following.interruption : run.failure;
   run.steps = reply.steps;
   for (size_t at = 0; at < run.steps; ++at) {
-    spending_.note(step, *client_);
+    spending_.note(step, connection_.client());
   }
   news_.add(reply.notes);
-  SessionLock lock(mutex_);
-  counters_.steps += run.steps;
+  countSteps(run.steps, 0);
   for (size_t at = 0; at < sizes.size(); ++at) {
-    counters_.live_handles -= at < run.steps ? sizes[at].second : sizes[at].first;
+    handles().subtract(at < run.steps ? sizes[at].second : sizes[at].first);
   }
   return run;
 }

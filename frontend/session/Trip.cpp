@@ -2,8 +2,7 @@
 // Holding steps back, and what becomes of them.
 #include "frontend/session/Trip.h"
 
-#include "frontend/session/Flights.h"
-#include "frontend/session/Session.h"
+#include "frontend/session/Translated.h"
 
 #include <algorithm>
 #include <functional>
@@ -13,6 +12,9 @@
 namespace sojourn::frontend {
 
 namespace {
+
+constexpr const char *kReplyLost =
+    "the owner committed the step, but the reply with this value was lost; publish it again";
 
 /// Of what a message of several steps publishes: a reply that is not much larger is remembered by the owner, should it
 /// be lost.
@@ -28,7 +30,7 @@ size_t bytesOf(const std::vector<wire::TensorView> &uploads) {
   return bytes;
 }
 
-size_t bytesOf(const Session::Publishes &publishes) {
+size_t bytesOf(const Publishes &publishes) {
   size_t bytes = 0;
   for (const auto &[storage, state] : publishes) {
     bytes += 256 + static_cast<size_t>(c10::multiply_integers(storage->sizes)) * c10::elementSize(storage->dtype);
@@ -54,17 +56,6 @@ bool sameTerms(const wire::Spending &a, const wire::Spending &b) {
          std::equal(a.releases.begin(), a.releases.end(), b.releases.begin(), b.releases.end(), isSame);
 }
 
-/// What is being handled, our own errors as the process's raiser makes them.
-std::exception_ptr translatedFailure() {
-  std::exception_ptr failure = std::current_exception();
-  try {
-    translated([&] { std::rethrow_exception(failure); });
-  } catch (...) {
-    failure = std::current_exception();
-  }
-  return failure;
-}
-
 } // namespace
 
 bool Following::operator()(uint64_t steps) {
@@ -83,13 +74,6 @@ std::string failedStep(size_t committed, size_t count) {
                           " sent together failed, the steps before it are committed: ";
 }
 
-void Trip::send() {
-  if (auto at = session.lock()) {
-    at->sendHeld(*this);
-  }
-  raiseFailure();
-}
-
 void Trip::raiseFailure() {
   if (failure) {
     isStopped = true;
@@ -97,17 +81,55 @@ void Trip::raiseFailure() {
   }
 }
 
+std::string fillPublished(const Publishes &publishes, const StepReply &reply, size_t first) {
+  if (reply.kind == StepReply::Kind::Committed) {
+    for (auto &[storage, state] : publishes) {
+      state->fail(kReplyLost);
+    }
+    return {};
+  }
+  std::string problem;
+  if (reply.published.size() != publishes.size() * reply.steps) {
+    problem = "the owner's reply holds " + std::to_string(reply.published.size()) + " published values, expected " +
+              std::to_string(publishes.size() * reply.steps);
+  }
+  for (size_t i = 0; i < publishes.size() && problem.empty(); ++i) {
+    const Storage &storage = *publishes[i].first;
+    const wire::TensorView &value = reply.published[first + i];
+    at::ScalarType dtype = scalarTypeOf(static_cast<Element>(value.element));
+    at::Tensor result = hostTensor(dtype, value.dims, value.data);
+    if (!result.defined() || result.sizes() != c10::IntArrayRef(storage.sizes) || dtype != storage.dtype) {
+      problem = "a published value arrived as " + std::string(c10::toString(dtype)) + " of " +
+                std::to_string(value.data.size()) + " bytes, which differs from the recorded dtype and shape";
+    } else {
+      if (first + i < reply.releases.size()) {
+        const StepReply::Release &release = reply.releases[first + i];
+        publishes[i].second->error = release.error;
+        publishes[i].second->receipt = release.receipt;
+        publishes[i].second->receiptText = release.text;
+      }
+      publishes[i].second->fill(std::move(result));
+    }
+  }
+  for (auto &[storage, state] : publishes) {
+    if (!state->settled) {
+      state->fail(problem);
+    }
+  }
+  return problem;
+}
+
 bool HeldSteps::takes(const TraceCall &call) const {
   // Steps of one program publish alike.
-  const size_t published = steps.empty() ? 0 : publishedBytes_ / steps.size();
-  return publishedBytes_ + published <= kPublishedBytesMost && message.hash == call.step.hash &&
-         sameTables(message.tables, call.step.tables) && sameTerms(message.spending, call.step.spending) &&
+  const size_t published = steps_.empty() ? 0 : publishedBytes_ / steps_.size();
+  return publishedBytes_ + published <= kPublishedBytesMost && message_.hash == call.step.hash &&
+         sameTables(message_.tables, call.step.tables) && sameTerms(message_.spending, call.step.spending) &&
          uploadBytes_ + bytesOf(call.step.uploads) <= kTripUploadBytes && !isFull();
 }
 
 void HeldSteps::add(TraceCall &call, Recording &recording) {
   wire::Step &step = call.step;
-  Held &held = steps.emplace_back();
+  Held &held = steps_.emplace_back();
   held.results = step.results;
   held.releases = step.releases;
   for (Word id : call.kept) {
@@ -119,14 +141,14 @@ void HeldSteps::add(TraceCall &call, Recording &recording) {
   publishedBytes_ += bytesOf(held.publishes);
   uploadBytes_ += bytesOf(step.uploads);
   uploads_.insert(uploads_.end(), call.uploads.begin(), call.uploads.end());
-  if (steps.size() == 1) {
+  if (steps_.size() == 1) {
     compiled_ = call.compiled;
     states_ = step.states;
     slots_ = step.slots;
-    message = std::move(step);
+    message_ = std::move(step);
     return;
   }
-  wire::Repetition &next = message.repetitions.emplace_back();
+  wire::Repetition &next = message_.repetitions.emplace_back();
   if (step.states != states_) {
     next.states = states_ = std::move(step.states);
   }
@@ -141,146 +163,112 @@ void HeldSteps::add(TraceCall &call, Recording &recording) {
 
 void HeldSteps::cut(size_t done) {
   std::vector<wire::Repetition> rest;
-  for (size_t at = 0; at < message.repetitions.size(); ++at) {
-    wire::Repetition &next = message.repetitions[at];
+  for (size_t at = 0; at < message_.repetitions.size(); ++at) {
+    wire::Repetition &next = message_.repetitions[at];
     if (at < done) {
-      message.begin(std::move(next));
+      message_.begin(std::move(next));
     } else {
       rest.push_back(std::move(next));
     }
   }
-  message.repetitions = std::move(rest);
-  message.program = compiled_->program;
-  message.debug = compiled_->debug;
-  steps.erase(steps.begin(), steps.begin() + static_cast<std::ptrdiff_t>(done));
+  message_.repetitions = std::move(rest);
+  message_.program = compiled_->program;
+  message_.debug = compiled_->debug;
+  steps_.erase(steps_.begin(), steps_.begin() + static_cast<std::ptrdiff_t>(done));
 }
 
-/// The flight's step is as good as committed to whoever made it.
-void Session::hold(Flight &flight, const std::shared_ptr<Trip> &trip) {
-  Recording &recording = *flight.recording;
-  std::vector<uint64_t> waiting = releasable(&recording);
-  flight.call.step.releases.insert(flight.call.step.releases.end(), waiting.begin(), waiting.end());
-  if (!held_) {
-    held_ = std::make_unique<HeldSteps>(trip);
-    trip->session = weak_from_this();
+void HeldSteps::send(Connection &connection, Spending &spending, News &news) {
+  // What died since the last step, but what that makes: it is there only then.
+  std::vector<uint64_t> &last = message_.repetitions.empty() ? message_.releases : message_.repetitions.back().releases;
+  const std::vector<uint64_t> &made = steps_.back().results;
+  std::vector<uint64_t> later;
+  for (uint64_t handle : connection.device().takeReleases()) {
+    const bool isMade = std::find(made.begin(), made.end(), handle) != made.end();
+    (isMade ? later : last).push_back(handle);
   }
-  ++trip->held;
-  SessionLock lock(mutex_);
-  std::vector<uint64_t> results = flight.call.step.results;
-  held_->add(flight.call, recording);
-  flight.call.step.results = std::move(results);
-  commit(recording, flight.call);
-  putBack(flight);
-}
-
-void Session::sendHeld(const Trip &trip) {
-  if (isElsewhere()) {
-    return; // they are the parent's to send
-  }
-  SessionLock turn(turn_);
-  if (held_ && held_->trip.get() == &trip) {
-    sendHeld();
-  }
-}
-
-void Session::sendHeld() {
-  if (!held_) {
-    return;
-  }
-  const std::unique_ptr<HeldSteps> held = std::move(held_);
-  Trip &trip = *held->trip;
-  wire::Step &message = held->message;
-  {
-    // What died since the last step, but what that makes: it is there only then.
-    SessionLock lock(mutex_);
-    std::vector<uint64_t> &last = message.repetitions.empty() ? message.releases : message.repetitions.back().releases;
-    const std::vector<uint64_t> &made = held->steps.back().results;
-    for (uint64_t handle : releasable(nullptr)) {
-      const bool isMade = std::find(made.begin(), made.end(), handle) != made.end();
-      (isMade ? releases_ : last).push_back(handle);
-    }
-    held->steps.back().releases = last;
-  }
+  connection.device().handles().releaseUncounted(later);
+  steps_.back().releases = last;
   // An owner that ran fewer took its time; the rest is sent anew.
-  while (!held->steps.empty() && !trip.isOver()) {
-    size_t done = sendOnce(*held);
-    if (done < held->steps.size() && (trip.isOver() || done == 0)) {
+  while (!steps_.empty() && !trip->isOver()) {
+    const size_t done = sendOnce(connection, spending, news);
+    if (done < steps_.size() && (trip->isOver() || done == 0)) {
       break;
     }
-    held->cut(done);
+    cut(done);
   }
-  trip.isStopped = trip.isStopped || !held->steps.empty();
+  trip->isStopped = trip->isStopped || !steps_.empty();
 }
 
-/// Returns how many of them have committed; the trip says why no others will.
-size_t Session::sendOnce(HeldSteps &held) {
-  Trip &trip = *held.trip;
-  wire::Step &message = held.message;
-  const uint64_t before = trip.committed;
+size_t HeldSteps::sendOnce(Connection &connection, Spending &spending, News &news) {
+  const uint64_t before = trip->committed;
   StepReply reply;
   reply.steps = 0;
   bool unknown = false;
-  Following following{[&](uint64_t steps) { return !trip.follow || trip.follow(before + steps); }};
+  Following following{[&](uint64_t steps) { return !trip->follow || trip->follow(before + steps); }};
   const StepFollower follow = std::ref(following);
   try {
-    if (trip.deadline) {
-      auto left = *trip.deadline - std::chrono::steady_clock::now();
-      trip.isStopped = left.count() <= 0;
-      message.deadlineMs = static_cast<uint64_t>(std::chrono::ceil<std::chrono::milliseconds>(left).count());
+    if (trip->deadline) {
+      auto left = *trip->deadline - std::chrono::steady_clock::now();
+      trip->isStopped = left.count() <= 0;
+      message_.deadlineMs = static_cast<uint64_t>(std::chrono::ceil<std::chrono::milliseconds>(left).count());
     }
-    if (!trip.isStopped) {
-      reply = sendStep(message, unknown, &follow);
+    if (!trip->isStopped) {
+      reply = connection.send(message_, unknown, &follow);
       unknown = reply.isOpen;
-      trip.isStopped = following.wantsStop;
+      trip->isStopped = following.wantsStop;
     }
     if (reply.failure) {
-      throw Error(reply.failure->kind, failedStep(reply.steps, message.count()) + reply.failure->text);
+      throw Error(reply.failure->kind, failedStep(reply.steps, message_.count()) + reply.failure->text);
     }
   } catch (...) {
-    trip.failure = translatedFailure();
+    trip->failure = translatedFailure();
   }
   for (size_t at = 0; at < reply.steps; ++at) {
-    std::string problem = fillPublished(held.steps[at].publishes, reply, at * held.steps[at].publishes.size());
-    if (!problem.empty() && !trip.failure) {
+    std::string problem = fillPublished(steps_[at].publishes, reply, at * steps_[at].publishes.size());
+    if (!problem.empty() && !trip->failure) {
       try {
         raise(ErrorKind::OwnerError, problem + "; the step is committed, but its published values are lost");
       } catch (...) {
-        trip.failure = std::current_exception();
+        trip->failure = std::current_exception();
       }
     }
-    spending_.note(message, *client_);
+    spending.note(message_, connection.client());
   }
-  trip.failure = following.interruption ? following.interruption : trip.failure;
-  trip.committed += reply.steps;
-  SessionLock lock(mutex_);
-  counters_.steps += reply.steps;
-  news_.add(reply.notes);
-  if (trip.isOver()) {
-    takeBack(held, reply.steps, unknown ? kUnknownOutcome : trip.failure ? kNotRun : kStopped, unknown);
+  trip->failure = following.interruption ? following.interruption : trip->failure;
+  trip->committed += reply.steps;
+  connection.device().countSteps(reply.steps, 0);
+  news.add(reply.notes);
+  if (trip->isOver()) {
+    takeBack(connection.device(), reply.steps, unknown ? kUnknownOutcome : trip->failure ? kNotRun : kStopped, unknown);
   }
   return reply.steps;
 }
 
-/// Steps from `first` on did not run.
-void Session::takeBack(HeldSteps &held, size_t first, const Reason &reason, bool unknown) {
+void HeldSteps::takeBack(RemoteDevice &device, size_t first, const Reason &reason, bool unknown) {
   std::set<uint64_t> never;
-  for (size_t at = first; at < held.steps.size(); ++at) {
-    HeldSteps::Held &step = held.steps[at];
-    ++counters_.steps_dropped;
+  uint64_t named = 0;
+  for (size_t at = first; at < steps_.size(); ++at) {
+    Held &step = steps_[at];
     never.insert(step.results.begin(), step.results.end());
-    for (auto &weak : step.kept) {
-      if (auto storage = weak.lock()) {
-        storage->handle = 0;
-        storage->lost = storage->pack ? nullptr : reason;
-        --counters_.live_handles;
+    {
+      DeviceLock lock(device.mutex());
+      ++device.counts().steps_dropped;
+      for (auto &weak : step.kept) {
+        if (auto storage = weak.lock()) {
+          storage->handle = 0;
+          storage->lost = storage->pack ? nullptr : reason;
+          ++named;
+        }
       }
     }
     for (auto &[storage, state] : step.publishes) {
       state->fail(*reason);
     }
-    returnReleases(step.releases, unknown);
+    if (!unknown) {
+      device.handles().releaseUncounted(step.releases);
+    }
   }
-  std::erase_if(releases_, [&](uint64_t handle) { return never.contains(handle); });
+  device.handles().withdraw(never, named);
 }
 
 } // namespace sojourn::frontend

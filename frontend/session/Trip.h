@@ -6,6 +6,10 @@
 #define SOJOURN_FRONTEND_SESSION_TRIP_H
 
 #include "frontend/recording/Recording.h"
+#include "frontend/session/Connection.h"
+#include "frontend/session/News.h"
+#include "frontend/session/Spending.h"
+#include "frontend/session/TraceCall.h"
 #include "frontend/wire/Client.h"
 
 #include <chrono>
@@ -17,9 +21,7 @@
 
 namespace sojourn::frontend {
 
-struct CompiledTrace;
 class Session;
-struct TraceCall;
 
 /// Of uploads in a message of several steps; a step with more goes alone, its uploads ahead of it.
 inline constexpr size_t kTripUploadBytes = size_t{32} << 20;
@@ -57,6 +59,16 @@ struct Following {
 /// Which of several steps an error is about.
 std::string failedStep(size_t committed, size_t count);
 
+/// A tensor on its way out, and where its value goes.
+using Publishes = std::vector<std::pair<c10::intrusive_ptr<Storage>, std::shared_ptr<PublishedState>>>;
+/// From the reply's values from `first` on. Returns what is wrong with them, or an empty text.
+std::string fillPublished(const Publishes &publishes, const StepReply &reply, size_t first);
+
+/// Why a tensor has no value.
+inline const Reason &kNotRun = constantReason("the owner did not run the step that computed it");
+inline const Reason &kUnknownOutcome =
+    constantReason("the owner did not answer the step that computed it, so it is unknown whether the step ran");
+
 /// Steps that wait for their message; the session's turn guards them.
 class HeldSteps {
 public:
@@ -66,22 +78,30 @@ public:
   bool takes(const TraceCall &call) const;
   /// `recording`: still holds what the step computed; its publishes move here.
   void add(TraceCall &call, Recording &recording);
-  bool isFull() const { return message.count() >= trip->most; }
-  /// Leaves the steps from the `done`th on, to be sent anew.
-  void cut(size_t done);
+  bool isFull() const { return message_.count() >= trip->most; }
+  /// Sends them, in as many messages as the owner makes of them; the trip says what became of them, and those that did
+  /// not run are taken back.
+  void send(Connection &connection, Spending &spending, News &news);
 
   /// What one step leaves at the owner, or is to.
   struct Held {
     std::vector<uint64_t> results, releases;
     std::vector<c10::weak_intrusive_ptr<Storage>> kept; ///< those that the results are for
-    std::vector<std::pair<c10::intrusive_ptr<Storage>, std::shared_ptr<PublishedState>>> publishes;
+    Publishes publishes;
   };
 
   const std::shared_ptr<Trip> trip;
-  wire::Step message;
-  std::vector<Held> steps;
 
 private:
+  /// Leaves the steps from the `done`th on, to be sent anew.
+  void cut(size_t done);
+  /// Returns how many of them have committed; the trip says why no others will.
+  size_t sendOnce(Connection &connection, Spending &spending, News &news);
+  /// What the steps from `first` on were to leave is lost.
+  void takeBack(RemoteDevice &device, size_t first, const Reason &reason, bool unknown);
+
+  wire::Step message_;
+  std::vector<Held> steps_;
   std::shared_ptr<const CompiledTrace> compiled_; ///< holds the message's program
   std::vector<at::Tensor> uploads_;               ///< and the bytes of its uploads
   std::vector<uint64_t> states_, slots_;          ///< of the last step

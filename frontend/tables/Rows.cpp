@@ -5,6 +5,7 @@
 
 #include "frontend/compile/Names.h"
 #include "frontend/recording/Record.h"
+#include "frontend/recording/TraceWriter.h"
 
 #include <c10/util/bit_cast.h>
 
@@ -81,11 +82,11 @@ at::Tensor SessionRows::rows(const std::vector<std::string> &columns, bool alone
   static const Word clone = rowOp("aten.clone", {"self", "memory_format"});
   auto drawn = std::find_if(numbers.draws.begin(), numbers.draws.end(), [](auto &draw) { return draw.expected > 0; });
   Origin origin = captureOrigin();
-  SessionLock lock(session_->mutex());
+  DeviceLock lock(session_->mutex());
   session_->requireOpen();
   const int64_t value = read(request, origin);
   // What was read stays as it is for the next equal request; the caller may change its own.
-  TraceWriter write(*session_, session_->recording());
+  TraceWriter write(session_->recording());
   write.beginOp(clone, 2, origin);
   write.whole(value);
   write.none();
@@ -105,8 +106,9 @@ at::Tensor SessionRows::rows(const std::vector<std::string> &columns, bool alone
 int64_t SessionRows::read(const RowRequest &request, const Origin &origin) {
   static const Word entry = rowOp("sojourn.read_rows", {"table", "indices", "columns"});
   session_->requireOpen();
-  TraceWriter write(*session_, session_->recording());
-  int64_t table = session_->tableInTrace(dataset_, request.columns, request.numbers.isWhole);
+  Recording &open = session_->recording();
+  TraceWriter write(open);
+  int64_t table = open.tables.argument(dataset_, request.columns, request.numbers.isWhole, open.trace.tables);
   int64_t indices = positions(request.numbers, origin);
   for (const RowDraw &draw : request.numbers.draws) {
     indices = sample(indices, request.numbers.size, table, draw, origin);
@@ -116,7 +118,7 @@ int64_t SessionRows::read(const RowRequest &request, const Origin &origin) {
     asked.push_back(StringTable::get().intern(name));
   }
   asked.insert(asked.end(), {table, indices});
-  TableRecords &records = session_->tableRecords();
+  TableRecords &records = open.tables;
   if (std::optional<int64_t> known = records.find(asked)) {
     return *known;
   }
@@ -140,10 +142,10 @@ int64_t SessionRows::sample(int64_t positions, int64_t count, int64_t table, con
     request.insert(request.end(), {c10::bit_cast<Word>(side.fraction), side.isOther});
     sides.push_back(side.isOther ? 1 : 0);
   }
-  if (std::optional<int64_t> known = session_->tableRecords().find(request)) {
+  if (std::optional<int64_t> known = session_->recording().tables.find(request)) {
     return *known;
   }
-  TraceWriter write(*session_, session_->recording());
+  TraceWriter write(session_->recording());
   write.beginOp(entry, 8, origin);
   write.whole(positions);
   write.intSlot(draw.seed);
@@ -158,7 +160,7 @@ int64_t SessionRows::sample(int64_t positions, int64_t count, int64_t table, con
   write.integer(draw.expected);
   write.beginResults(1);
   int64_t value = write.hiddenResult(contiguous({count}, at::kLong));
-  session_->tableRecords().remember(std::move(request), value);
+  session_->recording().tables.remember(std::move(request), value);
   return value;
 }
 
@@ -169,10 +171,10 @@ int64_t SessionRows::positions(const RowNumbers &numbers, const Origin &origin) 
   if (numbers.start) {
     request.push_back(*numbers.start);
   }
-  if (std::optional<int64_t> known = session_->tableRecords().find(request)) {
+  if (std::optional<int64_t> known = session_->recording().tables.find(request)) {
     return *known;
   }
-  TraceWriter write(*session_, session_->recording());
+  TraceWriter write(session_->recording());
   OutputMeta meta = contiguous({numbers.size}, at::kLong);
   write.beginOp(arange, 5, origin);
   write.integer(numbers.size);
@@ -190,7 +192,7 @@ int64_t SessionRows::positions(const RowNumbers &numbers, const Origin &origin) 
     write.beginResults(1);
     value = write.hiddenResult(meta);
   }
-  session_->tableRecords().remember(std::move(request), value);
+  session_->recording().tables.remember(std::move(request), value);
   return value;
 }
 

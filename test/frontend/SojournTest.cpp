@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The C++ surface as a user meets it: an embedded owner beside plain CPU tensors, which are the oracle.
 #include "frontend/tables/Rows.h"
-#include "frontend/session/Session.h"
+#include "frontend/flight/Flights.h"
 #include "frontend/Sojourn.h"
 
 #include <gtest/gtest.h>
@@ -232,7 +232,7 @@ TEST(Table, ShapedColumnsAreRecordedWithTheirShape) {
   EXPECT_EQ(x.sizes(), (std::vector<int64_t>{16, 28, 28}));
   EXPECT_EQ(y.sizes(), (std::vector<int64_t>{16}));
   EXPECT_TRUE(x.scalar_type() == at::kByte && y.scalar_type() == at::kLong);
-  auto call = session->finishOffline();
+  auto call = finishOffline(session);
   std::string text = frontend::decodeToText(call.compiled->program, call.compiled->debug);
   EXPECT_NE(text.find("!sojourn.table<?, \"image\" : 28x28xui8, \"digit\" : ui8>"), std::string::npos) << text;
   EXPECT_NE(text.find("-> tensor<16x28x28xui8>"), std::string::npos) << text;

@@ -179,8 +179,9 @@ NOT_SHOWN = {
     ],
     "Internal errors, and processes that end": [
         "the interpreter of this transport has ended",
-        "a step was sent while another step of this session was compiled; a listener of phases may record its "
-        "arguments, but not send steps",
+        "a step was sent while another step of this session was compiled or sent; a listener of phases, or a transport "
+        "in Python, may record, but not send steps",
+        " is taken twice by one thread; report this, with the line above",
         "cannot decode the program: ",
         "another library has taken torch's PrivateUse1 device in this process; sojourn needs it for device 'owner': "
         "import only one of them",

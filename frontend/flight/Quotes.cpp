@@ -1,40 +1,35 @@
 // SPDX-License-Identifier: Apache-2.0
 // Quotes: what publishing a value now would release and cost, without sending a step.
-#include "frontend/session/Flights.h"
+#include "frontend/flight/Flights.h"
 
 #include <algorithm>
 
 namespace sojourn::frontend {
 
-Judgement Session::quote(const at::Tensor &copy, const wire::ReleaseTerms &terms) {
-  SessionLock turn(turn_);
-  requireOpen();
-  publish(copy, terms);
-  auto flight = take();
+Judgement quote(const std::shared_ptr<Session> &session, const at::Tensor &copy, const wire::ReleaseTerms &terms) {
+  Turn turn(session->connection());
+  session->requireOpen();
+  session->publish(copy, terms);
+  auto flight = Flight::take(session);
   if (!flight) {
     return {};
   }
-  prepare(*flight);
+  flight->prepare();
   Judgement judgement;
   auto number = static_cast<unsigned>(flight->recording->publishes.size()) - 1;
-  if (flight->refusal.empty() && !flight->failure) {
+  if (flight->refusal().empty() && !flight->failure) {
     try {
-      judgement = spending_.judge(flight->call.step, *client_);
+      judgement = session->spending().judge(flight->call.step, session->connection().client());
     } catch (...) {
       flight->failure = std::current_exception(); // what is pending is put back all the same
     }
   }
-  {
-    SessionLock lock(mutex_);
-    flight->recording->trace.truncate(flight->end);
-    flight->recording->publishes.pop_back();
-    putBack(*flight);
-  }
+  flight->takeBackPublish();
   if (flight->failure) {
     translated([&] { std::rethrow_exception(flight->failure); });
   }
-  if (!flight->refusal.empty()) {
-    raise(flight->refusalKind, flight->refusal);
+  if (!flight->refusal().empty()) {
+    flight->raiseRefusal();
   }
   if (!judgement.refusal.empty()) {
     raise(ErrorKind::Refused, judgement.refusal);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Values that a program only keeps, such as the loss of every step. An owner holds a bounded number of values per
 // session, so that small ones which no step has used for long are gathered: one value at the owner holds many of them.
-#ifndef SOJOURN_FRONTEND_SESSION_PACKED_H
-#define SOJOURN_FRONTEND_SESSION_PACKED_H
+#ifndef SOJOURN_FRONTEND_RECORDING_PACKED_H
+#define SOJOURN_FRONTEND_RECORDING_PACKED_H
 
 #include "frontend/recording/Tensor.h"
 
@@ -13,7 +13,6 @@
 namespace sojourn::frontend {
 
 class Recording;
-class Session;
 struct Origin;
 
 /// The gathered values that one op takes.
@@ -22,7 +21,7 @@ public:
   /// `isNeeded`: the op needs it as a separate value, because it writes to it.
   void meet(const at::Tensor &operand, bool isNeeded);
   /// A few become separate values again. Many, and those that are read, are taken where they are.
-  void unpack(Session &session, Recording &open, const Origin &origin) const;
+  void unpack(Recording &open, const Origin &origin) const;
 
 private:
   c10::SmallVector<std::pair<Storage *, bool>, 2> operands_;
@@ -43,4 +42,4 @@ void setGathering(const Gathering &gathering);
 
 } // namespace sojourn::frontend
 
-#endif // SOJOURN_FRONTEND_SESSION_PACKED_H
+#endif // SOJOURN_FRONTEND_RECORDING_PACKED_H

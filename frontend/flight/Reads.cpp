@@ -1,25 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
-// Values that a script reads, and ends of steps that nobody declared (see Reads.h).
-#include "frontend/session/Reads.h"
+// Values that a script reads (see Reads.h).
+#include "frontend/flight/Reads.h"
 
-#include "frontend/session/Apart.h"
-#include "frontend/session/Flights.h"
-
-#include "frontend/recording/Origin.h"
+#include "frontend/flight/Apart.h"
+#include "frontend/flight/Flights.h"
+#include "frontend/flight/ReadListener.h"
+#include "frontend/flight/Undeclared.h"
+#include "frontend/recording/StepSender.h"
 
 #include <ATen/core/LegacyTypeDispatch.h>
-#include <torch/csrc/autograd/function.h>
 
 #include <algorithm>
 
 namespace sojourn::frontend {
 
 namespace {
-
-ReadListener &listener() {
-  static ReadListener set{[](bool) {}, [](bool) {}, [](const std::function<void()> &trip) { trip(); }};
-  return set;
-}
 
 /// As this process has it: uploaded or, unless `isOwn`, read, and not written since; or undefined.
 at::Tensor seenOf(const at::Tensor &tensor, bool isOwn = false) {
@@ -32,7 +27,7 @@ at::Tensor seenOf(const at::Tensor &tensor, bool isOwn = false) {
     base.copy_(whole);
     return base.as_strided(tensor.sizes(), tensor.strides(), tensor.storage_offset()).contiguous();
   };
-  SessionLock lock(storage->session->mutex());
+  DeviceLock lock(storage->device->mutex());
   auto isWritten = [](const Storage::Place &place) { return place.written; };
   if (storage->upload.defined() && storage->input < 0 && !storage->lost &&
       std::none_of(storage->places.begin(), storage->places.end(), isWritten)) {
@@ -58,7 +53,7 @@ void forgetSeen(Storage &storage) {
 /// `writes`: to the storage, when its value was asked for; another thread may have written since.
 void remember(const at::Tensor &tensor, const at::Tensor &value, uint64_t writes, bool keep) {
   const auto &storage = remoteImpl(tensor)->remoteStorage();
-  SessionLock lock(storage->session->mutex());
+  DeviceLock lock(storage->device->mutex());
   if (storage->writes != writes || storage->lost || tensor.scalar_type() != storage->dtype || tensor.is_conj() ||
       tensor.is_neg()) {
     return;
@@ -73,12 +68,10 @@ void remember(const at::Tensor &tensor, const at::Tensor &value, uint64_t writes
 /// A tensor holds on to a copy of its last value up to this size: losses that are printed and logged.
 constexpr size_t kRememberedBytes = 4096;
 
-/// Whether this thread is at a read: it holds locks that a trip needs.
-thread_local bool isReading = false;
-
+/// This thread records a copy for a read.
 struct Reading {
-  Reading() { isReading = true; }
-  ~Reading() { isReading = false; }
+  Reading() { ThreadState::current().isReading = true; }
+  ~Reading() { ThreadState::current().isReading = false; }
   Reading(const Reading &) = delete;
   Reading &operator=(const Reading &) = delete;
 };
@@ -92,14 +85,10 @@ struct Read {
 
 } // namespace
 
-bool isAtRead() { return isReading; }
-
-void setReadListener(ReadListener with) { listener() = std::move(with); }
-
 void forgetRead(const std::vector<at::Tensor> &tensors) {
   for (const at::Tensor &tensor : tensors) {
     const auto &storage = remoteImpl(tensor)->remoteStorage();
-    SessionLock lock(storage->session->mutex());
+    DeviceLock lock(storage->device->mutex());
     forgetSeen(*storage);
   }
 }
@@ -118,7 +107,7 @@ std::vector<at::Tensor> readValues(const std::vector<at::Tensor> &tensors, bool 
     if (values.back().defined()) {
       continue;
     }
-    auto session = remoteImpl(tensors[at])->remoteStorage()->session;
+    auto session = Session::of(tensors[at]);
     if (session->offline()) {
       raise(ErrorKind::ValueNeeded, "a value is read on an offline device, which only records; publish it "
                                     "(sojourn.publish), or keep it on the device");
@@ -132,13 +121,12 @@ std::vector<at::Tensor> readValues(const std::vector<at::Tensor> &tensors, bool 
     return values;
   }
   std::sort(sessions.begin(), sessions.end(), [](auto &a, auto &b) { return a->index() < b->index(); });
-  const bool isExtra =
-      std::none_of(sessions.begin(), sessions.end(), [](auto &session) { return session->hasEnded(); });
-  listener().before(isExtra);
+  const bool isExtra = std::none_of(sessions.begin(), sessions.end(), [](auto &session) { return hasEnded(*session); });
+  readListener().before(isExtra);
   // What has begun and not ended need not be sent for values that it does not change.
   std::vector<Apart> apart;
   for (const auto &session : sessions) {
-    if (!session->hasEnded() && session->hasNow(tensors)) {
+    if (!hasEnded(*session) && hasNow(*session, tensors)) {
       apart.emplace_back(session);
     }
   }
@@ -146,8 +134,10 @@ std::vector<at::Tensor> readValues(const std::vector<at::Tensor> &tensors, bool 
   std::vector<at::Tensor> copies;
   for (Read &read : reads) {
     const Reading reading;
-    SessionLock lock(read.session->mutex());
-    read.writes = remoteImpl(tensors[read.position])->remoteStorage()->writes;
+    {
+      DeviceLock lock(read.session->mutex()); // a later write by another thread is noticed by the count
+      read.writes = remoteImpl(tensors[read.position])->remoteStorage()->writes;
+    }
     copies.push_back(tensors[read.position].clone(at::MemoryFormat::Contiguous));
   }
   for (size_t i = 0; i < reads.size(); ++i) {
@@ -155,10 +145,10 @@ std::vector<at::Tensor> readValues(const std::vector<at::Tensor> &tensors, bool 
   }
   copies.clear();
   for (auto &session : sessions) {
-    SessionLock lock(session->mutex());
-    ++session->mutableCounters().reads;
+    DeviceLock lock(session->mutex());
+    ++session->counts().reads;
   }
-  listener().around([&] { sendAll(sessions, /*explicitStep=*/false); });
+  readListener().around([&] { sendAll(sessions, /*explicitStep=*/false); });
   for (const Read &read : reads) {
     if (!read.state->value.defined()) {
       raise(ErrorKind::Error, "a value that was read never arrived: " + read.state->failure);
@@ -168,15 +158,20 @@ std::vector<at::Tensor> readValues(const std::vector<at::Tensor> &tensors, bool 
       remember(tensors[read.position], read.state->value, read.writes, keep);
     }
   }
-  listener().after(isExtra);
+  readListener().after(isExtra);
   return values;
 }
 
 /// Whether the read would send rows of a private table without the update that they are for.
 static bool holdsRows(Session &session, const at::Tensor &given) {
-  SessionLock lock(session.mutex());
-  auto open = ThreadState::current().peek(session);
-  return open && open->tables.holdPrivate() && !session.hasNow({given});
+  {
+    DeviceLock lock(session.mutex());
+    auto open = ThreadState::current().peek(session);
+    if (!open || !open->tables.holdPrivate()) {
+      return false;
+    }
+  }
+  return !hasNow(session, {given});
 }
 
 /// What `read` gives; nothing where the value may not leave the owner.
@@ -193,8 +188,7 @@ static Result unlessRefused(const std::function<Result()> &read) {
 }
 
 at::Tensor maskValue(const at::Tensor &mask) {
-  const auto &storage = remoteImpl(mask)->remoteStorage();
-  const auto session = storage->session;
+  const auto session = Session::of(mask);
   at::AutoDispatchBelowADInplaceOrView below;
   at::Tensor own = seenOf(mask, /*isOwn=*/true);
   if (own.defined() || Steps::active() || session->offline() || holdsRows(*session, mask)) {
@@ -205,7 +199,7 @@ at::Tensor maskValue(const at::Tensor &mask) {
 
 std::optional<std::vector<int64_t>> readSizes(const at::Tensor &given,
                                               const std::function<at::Tensor(const at::Tensor &)> &count) {
-  const auto session = remoteImpl(given)->remoteStorage()->session;
+  const auto session = Session::of(given);
   const bool isInStep = Steps::active() || session->offline();
   at::AutoDispatchBelowADInplaceOrView below;
   auto numbers = [](const at::Tensor &found) {
@@ -220,7 +214,7 @@ std::optional<std::vector<int64_t>> readSizes(const at::Tensor &given,
   }
   if (known.defined()) {
     if (Steps::active()) {
-      SessionLock lock(session->mutex());
+      DeviceLock lock(session->mutex());
       session->recording().unrepeatable =
           "the size of its result depends on the elements of a mask; select with torch.where instead";
     }
@@ -232,84 +226,32 @@ std::optional<std::vector<int64_t>> readSizes(const at::Tensor &given,
   return unlessRefused<std::optional<std::vector<int64_t>>>([&] {
     // What has begun need not be sent for a question about a value that it does not change.
     std::vector<Apart> apart;
-    if (!session->hasEnded() && session->hasNow({given})) {
+    if (!hasEnded(*session) && hasNow(*session, {given})) {
       apart.emplace_back(session);
     }
     return std::optional(numbers(readValues({count(given)}).front()));
   });
 }
 
-/// What an undeclared step may hold.
-constexpr size_t kOpsSoon = 4096;  ///< then it is sent where its first line, or that of the last of these, comes again
-constexpr size_t kOpsMost = 16384; ///< then anywhere
-/// Then it is sent before the next upload.
-constexpr size_t kOpsOfBatches = 1024, kUploadBytes = size_t{64} << 20;
+namespace {
 
-static void sendPending() {
-  listener().around([] { flushAll(); });
-  listener().after(/*isExtra=*/false);
-}
+class Sender final : public StepSender {
+public:
+  Sender() { setStepSender(*this); }
+  std::vector<at::Tensor> readValues(const std::vector<at::Tensor> &tensors) override {
+    return frontend::readValues(tensors);
+  }
+  at::Tensor maskValue(const at::Tensor &mask) override { return frontend::maskValue(mask); }
+  std::optional<std::vector<int64_t>> readSizes(const at::Tensor &given,
+                                                const std::function<at::Tensor(const at::Tensor &)> &count) override {
+    return frontend::readSizes(given, count);
+  }
+  void batchBegins() override { markBatch(); }
+  void boundStep(RemoteDevice &device) override { frontend::boundStep(device); }
+};
 
-/// Whether what waits is so much that it should not wait for another batch.
-static bool isLarge(Session &session) {
-  SessionLock lock(session.mutex()); // other threads take what this one has uploaded
-  auto open = ThreadState::current().peek(session);
-  if (!open || !open->trace.tables.empty()) {
-    return false;
-  }
-  size_t bytes = 0;
-  for (const at::Tensor &upload : open->uploads) {
-    bytes += upload.defined() ? upload.nbytes() : 0;
-  }
-  return open->trace.origins.size() >= kOpsOfBatches || bytes >= kUploadBytes;
-}
+[[maybe_unused]] Sender &sender = *new Sender; // ends of threads may come after the process's objects have gone
 
-/// Sends what is open, if that is to be at any of the sessions.
-template <typename Ends>
-static void sendIf(Ends ends) {
-  ThreadState *state = ThreadState::existing();
-  if (!state || state->step) {
-    return;
-  }
-  bool isAny = false;
-  for (const auto &session : state->sessions()) {
-    isAny |= !session->offline() && ends(*session);
-  }
-  if (isAny) {
-    sendPending();
-  }
-}
-
-void markStep(uint64_t optimizer) {
-  sendIf([=](Session &session) { return session.markEnd(optimizer); });
-}
-
-void markBatch() {
-  sendIf([](Session &session) { return session.hasEnded() || isLarge(session); });
-}
-
-void boundStep(Session &session) {
-  ThreadState *state = ThreadState::existing();
-  if (!state || state->step || session.offline() || isReading) {
-    return;
-  }
-  {
-    auto open = state->peek(session);
-    const size_t ops = open ? open->trace.origins.size() : 0;
-    if (ops < kOpsSoon || !open->trace.tables.empty() || torch::autograd::get_current_node()) {
-      return;
-    }
-    // What stands before a loop does not come again; what the trace is full of does.
-    const Frame here = captureOrigin().frame;
-    auto comesAgain = [&](size_t op) {
-      const Frame &then = open->trace.origins[op].frame;
-      return here.code == then.code && here.instruction == then.instruction;
-    };
-    if (ops < kOpsMost && !comesAgain(0) && !comesAgain(kOpsSoon - 1)) {
-      return;
-    }
-  }
-  sendPending();
-}
+} // namespace
 
 } // namespace sojourn::frontend

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Which of the gathered values become values of their own again (Packed.h).
-#include "frontend/session/Packed.h"
+#include "frontend/recording/Packed.h"
 
 #include "frontend/recording/Origin.h"
-#include "frontend/session/Reads.h"
-#include "frontend/session/Session.h"
+#include "frontend/recording/RemoteDevice.h"
+#include "frontend/recording/Steps.h"
 
 #include <atomic>
 
@@ -24,11 +24,11 @@ void PackedOperands::meet(const at::Tensor &operand, bool isNeeded) {
   }
 }
 
-void PackedOperands::unpack(Session &session, Recording &open, const Origin &origin) const {
+void PackedOperands::unpack(Recording &open, const Origin &origin) const {
   constexpr size_t kFew = 8;
   for (const auto &[storage, isNeeded] : operands_) {
-    if (isNeeded || (operands_.size() <= kFew && !isAtRead())) {
-      session.unpack(open, *storage, origin);
+    if (isNeeded || (operands_.size() <= kFew && !ThreadState::current().isReading)) {
+      open.unpack(*storage, origin);
     }
   }
 }
@@ -38,10 +38,10 @@ void unpackBeforeStep(const at::Tensor &argument) {
     return;
   }
   Storage &storage = *remoteImpl(argument)->remoteStorage();
-  const auto session = storage.session;
-  SessionLock lock(session->mutex());
+  const auto device = storage.device;
+  DeviceLock lock(device->mutex());
   if (storage.isPacked()) {
-    session->unpack(session->recording(), storage, captureOrigin());
+    device->recording().unpack(storage, captureOrigin());
   }
 }
 

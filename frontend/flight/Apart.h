@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A trace beside the one that a thread has open.
-#ifndef SOJOURN_FRONTEND_SESSION_APART_H
-#define SOJOURN_FRONTEND_SESSION_APART_H
+#ifndef SOJOURN_FRONTEND_FLIGHT_APART_H
+#define SOJOURN_FRONTEND_FLIGHT_APART_H
 
 #include "frontend/session/Session.h"
 
@@ -14,7 +14,7 @@ namespace sojourn::frontend {
 class Apart {
 public:
   explicit Apart(std::shared_ptr<Session> session) : session_(std::move(session)) {
-    SessionLock lock(session_->mutex());
+    DeviceLock lock(session_->mutex());
     waiting_ = ThreadState::current().take(*session_);
   }
   Apart(Apart &&) = default;
@@ -22,9 +22,9 @@ public:
     if (!waiting_) {
       return;
     }
-    SessionLock lock(session_->mutex());
+    DeviceLock lock(session_->mutex());
     if (auto open = ThreadState::current().take(*session_)) {
-      session_->abandon(*open);
+      session_->abandonHeld(*open, kNotRun);
     }
     ThreadState::current().putBack(*session_, std::move(waiting_));
   }
@@ -36,4 +36,4 @@ private:
 
 } // namespace sojourn::frontend
 
-#endif // SOJOURN_FRONTEND_SESSION_APART_H
+#endif // SOJOURN_FRONTEND_FLIGHT_APART_H
