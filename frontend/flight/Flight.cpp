@@ -64,7 +64,7 @@ void Flight::hold(const std::shared_ptr<Trip> &trip) {
   std::unique_ptr<HeldSteps> &held = session->held();
   if (!held) {
     held = std::make_unique<HeldSteps>(trip);
-    trip->session = Session::of(session);
+    trip->session = session;
   }
   ++trip->held;
   std::vector<uint64_t> results = call.step.results;

@@ -98,8 +98,16 @@ void Flight::prepare() {
     call.step.debug = call.compiled->debug;
     call.step.slots = trace.slots;
     call.step.slots.insert(call.step.slots.end(), compilation.numbers.begin(), compilation.numbers.end());
-    refusal_ = session->offline() ? "" : session->spending().refusalOf(call.step, session->connection().client());
     refusalKind_ = ErrorKind::Refused;
+    try {
+      refusal_ = session->offline() ? "" : session->spending().refusalOf(call.step, session->connection().client());
+    } catch (...) {
+      // The owner could not be asked about its tables: nothing was sent, and nothing of it is kept.
+      failure = translatedFailure();
+      refusal_ = "the owner could not be asked about the step's tables";
+      refusalKind_ = ErrorKind::Error;
+      return;
+    }
     if (refusal_.empty() || compilation.numbers.empty()) {
       return;
     }

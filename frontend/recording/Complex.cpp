@@ -3,6 +3,7 @@
 // of that), a bit of the tensor. torch resolves it before most ops; here it is resolved for those that CPU kernels take
 // as it is.
 #include "frontend/Error.h"
+#include "frontend/recording/Arguments.h"
 #include "frontend/recording/Record.h"
 
 #include <ATen/ops/conj_physical.h>
@@ -86,15 +87,12 @@ at::Tensor resolved(const at::Tensor &tensor) {
 void Recorder::recordNegated(RemoteDevice &device, torch::jit::Stack *stack) {
   OpInfo &info = *info_;
   const size_t first = stack->size() - info.args.size();
-  const auto isWritten = [&](size_t position) {
-    return std::find(info.mutated.begin(), info.mutated.end(), position) != info.mutated.end();
-  };
   std::optional<at::Tensor> target;
   for (size_t i = 0; i < info.args.size(); ++i) {
     c10::IValue &argument = (*stack)[first + i];
     if (info.args[i] == ArgKind::Tensor && argument.isTensor() && argument.toTensor().defined()) {
       const at::Tensor tensor = argument.toTensor();
-      if (!isWritten(i)) {
+      if (!isMutated(info, i)) {
         argument = resolved(tensor);
       } else if (isLazilyNegated(tensor)) {
         if (info.special != Special::Copy) {

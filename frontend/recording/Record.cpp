@@ -128,7 +128,7 @@ void Recorder::recordView(Stack *stack, Args args) {
   if (info.inplaceView && !info.returnAlias.empty() && info.returnAlias[0] == 0) {
     remoteImpl(self)->changeLayout(metas[0].sizes, metas[0].strides, metas[0].offset);
     output = std::move(self);
-  } else if (info.schema->returns()[0].type()->kind() == c10::TypeKind::ListType) {
+  } else if (info.returnsList[0]) {
     c10::List<at::Tensor> views;
     for (const ViewMeta &meta : metas) {
       views.push_back(makeView(self, meta));

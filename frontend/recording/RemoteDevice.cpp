@@ -38,7 +38,7 @@ DeviceLock::DeviceLock(DeviceMutex &mutex) : mutex_(mutex) {
   mutex_.device_.requireHere();
   if (mutex_.isHeldHere()) {
     raise(ErrorKind::Error, "internal error: the lock of " + mutex_.device_.device().str() +
-                                " is taken twice by one thread; report this, with the line above");
+                                " is taken twice by one thread; report this with its traceback");
   }
   lockPolitely(mutex_.mutex_);
   mutex_.holder_.store(std::this_thread::get_id(), std::memory_order_relaxed);

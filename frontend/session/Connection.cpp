@@ -30,9 +30,9 @@ std::string Connection::address() const { return client_ ? client_->transport().
 Turn::Turn(Connection &connection) : connection_(connection) {
   connection.device_.requireHere();
   if (connection.holder_.load(std::memory_order_relaxed) == std::this_thread::get_id()) {
-    raise(ErrorKind::Error, "a step was sent while another step of this session was compiled or sent; a listener of "
-                            "phases, or a transport in "
-                            "Python, may record, but not send steps");
+    raise(ErrorKind::Error, "the owner was asked while this thread compiles or sends a step of the same session; a "
+                            "listener of phases, or a "
+                            "transport in Python, may record, but not send steps or ask the owner");
   }
   lockPolitely(connection.turn_);
   connection.holder_.store(std::this_thread::get_id(), std::memory_order_relaxed);

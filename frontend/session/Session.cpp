@@ -158,8 +158,8 @@ void Session::commit(Recording &recording, const std::vector<Word> &kept, const 
     storage->reads = reads;
     storage->usedAt = commits();
     kept_.note(*storage);
+    handles().add(1);
   }
-  handles().add(kept.size() - died.size());
   handles().releaseUncounted(died);
   recording.clear();
 }

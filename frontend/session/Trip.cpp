@@ -247,18 +247,16 @@ size_t HeldSteps::sendOnce(Connection &connection, Spending &spending, News &new
 void HeldSteps::takeBack(RemoteDevice &device, size_t first, const Reason &reason, bool unknown) {
   std::set<uint64_t> never;
   uint64_t named = 0;
+  DeviceLock lock(device.mutex());
   for (size_t at = first; at < steps_.size(); ++at) {
     Held &step = steps_[at];
     never.insert(step.results.begin(), step.results.end());
-    {
-      DeviceLock lock(device.mutex());
-      ++device.counts().steps_dropped;
-      for (auto &weak : step.kept) {
-        if (auto storage = weak.lock()) {
-          storage->handle = 0;
-          storage->lost = storage->pack ? nullptr : reason;
-          ++named;
-        }
+    ++device.counts().steps_dropped;
+    for (auto &weak : step.kept) {
+      if (auto storage = weak.lock()) {
+        storage->handle = 0;
+        storage->lost = storage->pack ? nullptr : reason;
+        ++named;
       }
     }
     for (auto &[storage, state] : step.publishes) {

@@ -179,9 +179,9 @@ NOT_SHOWN = {
     ],
     "Internal errors, and processes that end": [
         "the interpreter of this transport has ended",
-        "a step was sent while another step of this session was compiled or sent; a listener of phases, or a transport "
-        "in Python, may record, but not send steps",
-        " is taken twice by one thread; report this, with the line above",
+        "the owner was asked while this thread compiles or sends a step of the same session; a listener of phases, or a "
+        "transport in Python, may record, but not send steps or ask the owner",
+        " is taken twice by one thread; report this with its traceback",
         "cannot decode the program: ",
         "another library has taken torch's PrivateUse1 device in this process; sojourn needs it for device 'owner': "
         "import only one of them",

@@ -8,6 +8,7 @@ import pytest
 import torch
 from loop_support import Training, calls_of, failing_owner  # noqa: F401 (the fixture `failing`)
 from private_support import make_table
+from remote_support import shared_owner
 from torch import nn
 from wire_support import wired_owner  # noqa: F401 (the fixture `wire`)
 
@@ -155,7 +156,7 @@ def test_steps_of_a_loop(wire, seed):
     losses = sojourn.loop(training.step, calls_of(23), 10)
     after = wire.session.counters()
     assert after["steps"] - before["steps"] == 23 and all(loss.ready for loss in losses)
-    assert after["round_trips"] - before["round_trips"] == 23 - 20 + 2 + (training.traced - 3)
+    assert after["round_trips"] - before["round_trips"] == training.traced + 2  # a message of ten, and the rest
 
 
 @walk(("held", "dropped"))
@@ -170,13 +171,17 @@ def test_steps_of_a_loop_that_fail(failing, seed):
 
 @walk(("held", "unknown"))
 def test_steps_of_a_loop_without_an_answer(wire, seed):
-    training = Training(wire.device, nn.Linear(6, 3))
+    """The owner has run the message of ten, and its tensors are those after thirteen steps."""
+    first, calls = nn.Linear(6, 3), calls_of(23)
+    training, beside = Training(wire.device, first), Training(shared_owner(wire.kind).device, first)
     sojourn.flush()
     wire.fates[:] = ["fine"] * 3 + ["lost", "lost"]
     with pytest.raises(sojourn.ConnectionLost, match="unknown whether") as failure:
-        sojourn.loop(training.step, calls_of(23), 10)
+        sojourn.loop(training.step, calls, 10)
     assert failure.value.steps == 3
-    assert all(torch.isfinite(p).all() for p in training.model.state_dict().values())
+    beside.single(calls[:13])
+    for ours, theirs in zip(training.model.parameters(), beside.model.parameters()):
+        assert torch.equal(sojourn.publish(ours), sojourn.publish(theirs))
 
 
 def test_each_transition_is_walked():
@@ -212,5 +217,43 @@ def test_a_thread_that_sends_cannot_send_within(seed):
         x.add_(1)
         published = sojourn.publish(x)
     assert published.value.tolist() == [1, 1, 1]
-    assert len(refusals) == 1 and "while another step of this session was compiled or sent" in refusals[0]
+    assert len(refusals) == 1 and "while this thread compiles or sends a step of the same session" in refusals[0]
+    session.close()
+
+
+@pytest.mark.parametrize("explicit", [False, True])
+def test_a_step_that_cannot_be_judged(seed, explicit):
+    """Ctrl-C while the owner is asked about its tables: nothing is sent, its values say so, and the session continues."""
+    embedded, broken = _sojourn.EmbeddedOwner(), []
+
+    def handle(request):
+        if broken:
+            raise KeyboardInterrupt
+        return embedded.handle(request)
+
+    session = _sojourn.Session(handle, "judged")
+    owner = sojourn.owner.Owner(session, "judged", embedded)
+    ages = torch.rand(200) * 50
+    table = make_table(owner, {"age": ages}, {"age": (0, 50)}, epsilon=2.0)
+    state = torch.zeros(3).to(owner.device)
+    sojourn.flush()
+    before = owner.counters()["steps"]
+    doubled = table["age"] * 2
+    broken.append(True)
+    with pytest.raises(KeyboardInterrupt):
+        if explicit:
+            with sojourn.step():
+                state.add_(1)
+                lost = table["age"] + 1
+                sojourn.publish(lost, epsilon=0.1)  # a value per row is refused, which asks for the policies again
+        else:
+            lost = doubled + 1
+            sojourn.publish(lost, epsilon=0.1)
+    broken.clear()
+    assert owner.counters()["steps"] == before
+    with pytest.raises(sojourn.Error, match="no value.*could not be asked about the step's tables"):
+        lost + 1
+    mean = sojourn.publish((table["age"] * 2).mean(), epsilon=1.0)  # takes the releases of all open traces
+    assert float(mean) == pytest.approx(2 * float(ages.mean()), abs=12 * mean.stderr)
+    assert state.tolist() == [0, 0, 0]
     session.close()
