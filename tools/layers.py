@@ -2,7 +2,7 @@
 """Allowed includes in C++, and a check for circles of units; for tools/lint.
 
 A place is a folder, or a unit (X.h and X.cpp) with a separate row. LAYERS lists the places that each place may include
-in addition to itself. EXCEPTIONS and CIRCLES list today's violations, with reasons. Both may only shrink, and an entry
+in addition to itself, without exceptions. CIRCLES lists today's circles, with reasons: it may only shrink, and an entry
 that is no longer needed must be removed.
 """
 
@@ -110,9 +110,6 @@ FREE = dict.fromkeys(
     _HEAVY,
 )
 
-# (file, header or place that it includes): why.
-EXCEPTIONS: dict[tuple[str, str], str] = {}
-
 # Units that include each other in a circle: why. One that grows is refused.
 CIRCLES = {
     "dialect/Base dialect/Cost dialect/Support": "Base.h is every header that the records of ops need",
@@ -166,10 +163,9 @@ def _check_free(sources):
 
 
 def check_layers(files, root):
-    """LAYERS allows every include, and every exception is needed."""
+    """LAYERS allows every include."""
     sources = [(path, name) for path, name in _sources(files, root) if name.split("/")[0] not in ABOVE]
     ours = {row.split("/")[0] for row in LAYERS} | set(ABOVE)
-    used = set()
     for path, name in sources:
         place = place_of(name)
         if place not in LAYERS:
@@ -183,16 +179,9 @@ def check_layers(files, root):
             target = place_of(header) if first in ours else OUTSIDE[first]
             if target == place or target in allowed or (target == "llvm" and "mlir" in allowed):
                 continue
-            excepted = {(name, header), (name, target)} & EXCEPTIONS.keys()
-            used |= excepted
-            if not excepted:
-                beside = f"{place} may include itself and {', '.join(allowed) or 'nothing else'}"
-                yield f"{name}:{line} includes {header}: {beside} (tools/layers.py)"
+            beside = f"{place} may include itself and {', '.join(allowed) or 'nothing else'}"
+            yield f"{name}:{line} includes {header}: {beside} (tools/layers.py)"
     yield from _check_free(sources)
-    there = {name for _, name in sources}
-    for name, header in sorted(EXCEPTIONS.keys() - used):
-        if name in there:
-            yield f"{name}:1 no longer includes {header}: remove the exception from tools/layers.py"
 
 
 def circles(edges):
