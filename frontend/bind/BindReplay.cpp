@@ -93,12 +93,13 @@ void bindReplay(py::module_ &m) {
       .def("settle", &RepeatedCall::settle);
   py::class_<CapturedCall, std::shared_ptr<CapturedCall>>(m, "CapturedCall")
       .def(py::init([](const CallEntry &entry, const std::vector<at::Tensor> &outputs,
-                       const std::vector<Published> &published) {
-             return CapturedCall::capture(entry, outputs, published);
+                       const std::vector<Published> &published, const std::vector<at::Tensor> &uploaded) {
+             return CapturedCall::capture(entry, outputs, published, uploaded);
            }),
-           py::arg("entry"), py::arg("outputs"), py::arg("published"))
+           py::arg("entry"), py::arg("outputs"), py::arg("published"), py::arg("uploaded"))
       .def_readonly("obstacle", &CapturedCall::obstacle)
       .def_property_readonly("empty", &CapturedCall::empty)
+      .def_property_readonly("is_stale", &CapturedCall::isStale)
       .def("differs", &CapturedCall::differs)
       .def("note", &CapturedCall::note, py::arg("values"))
       .def("explain", &CapturedCall::explain, py::arg("before"))

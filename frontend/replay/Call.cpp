@@ -92,6 +92,18 @@ bool CallEntry::drew(const std::vector<uint64_t> &seeds) const {
   return same && at::equal(copy.get_state(), now.get_state());
 }
 
+HostVersions::HostVersions(const std::vector<at::Tensor> &tensors) {
+  for (const at::Tensor &tensor : tensors) {
+    const c10::VariableVersion &version = tensor.unsafeGetTensorImpl()->version_counter();
+    versions_.emplace_back(version, version.current_version());
+  }
+}
+
+bool HostVersions::areStale() const {
+  return std::any_of(versions_.begin(), versions_.end(),
+                     [](const auto &version) { return version.first.current_version() != version.second; });
+}
+
 void RepeatedCall::settle() {
   for (size_t i = 0; i < made_.size(); ++i) {
     call_->segments_[i]->settle(entry_->tensors(), made_[i]);
@@ -102,11 +114,18 @@ void RepeatedCall::settle() {
 }
 
 std::shared_ptr<CapturedCall> CapturedCall::capture(const CallEntry &entry, const std::vector<at::Tensor> &outputs,
-                                                    const std::vector<Published> &published) {
+                                                    const std::vector<Published> &published,
+                                                    const std::vector<at::Tensor> &uploaded) {
   auto call = std::make_shared<CapturedCall>();
   const auto &step = ThreadState::current().step;
   if (!step) {
     raise(ErrorKind::Error, "a call can only be captured inside its step");
+  }
+  if (std::any_of(uploaded.begin(), uploaded.end(), [](const auto &tensor) { return tensor.is_inference(); })) {
+    call->obstacle = "it uploads a CPU tensor made in inference mode, where torch does not count changes in place; pass "
+                     "it as an argument, or clone it outside of inference mode";
+  } else {
+    call->uploaded_ = HostVersions(uploaded);
   }
   call->outputs_.resize(outputs.size(), {SIZE_MAX, 0});
   call->published_.resize(published.size(), {SIZE_MAX, 0});
@@ -203,8 +222,8 @@ bool CapturedCall::determines(const std::vector<double> &values) const {
 }
 
 bool CapturedCall::fits(const CallEntry &entry) const {
-  return std::all_of(segments_.begin(), segments_.end(),
-                     [&](const auto &segment) { return segment->fits(entry.tensors()); });
+  return !isStale() && std::all_of(segments_.begin(), segments_.end(),
+                                   [&](const auto &segment) { return segment->fits(entry.tensors()); });
 }
 
 std::shared_ptr<RepeatedCall> CapturedCall::repeat(const std::shared_ptr<const CallEntry> &entry,

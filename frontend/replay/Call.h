@@ -48,6 +48,18 @@ private:
   at::Generator generator_;
 };
 
+/// CPU tensors that a call uploads and does not take as arguments, by torch's counts of their changes in place, which
+/// views of one memory share. Keeps no tensor alive.
+class HostVersions {
+public:
+  explicit HostVersions(const std::vector<at::Tensor> &tensors = {});
+  /// Whether one was changed since.
+  bool areStale() const;
+
+private:
+  std::vector<std::pair<c10::VariableVersion, uint32_t>> versions_;
+};
+
 /// What a repetition returns, in the order of the captured call; gradients change when it settles.
 class RepeatedCall {
 public:
@@ -66,9 +78,11 @@ private:
 class CapturedCall : public std::enable_shared_from_this<CapturedCall> {
 public:
   /// What the calling thread's step has recorded since `entry`. `outputs`: remote tensors that the call returns and was
-  /// not given; `published`: values on their way out that it returns.
+  /// not given; `published`: values on their way out that it returns; `uploaded`: CPU tensors that it uploaded and was
+  /// not given.
   static std::shared_ptr<CapturedCall> capture(const CallEntry &entry, const std::vector<at::Tensor> &outputs,
-                                               const std::vector<Published> &published);
+                                               const std::vector<Published> &published,
+                                               const std::vector<at::Tensor> &uploaded);
 
   /// Why it cannot be repeated without the function, or empty.
   std::string obstacle;
@@ -80,6 +94,8 @@ public:
   std::string explain(const CapturedCall &before);
   bool determines(const std::vector<double> &values) const;
   bool fits(const CallEntry &entry) const;
+  /// Whether what it uploaded, and was not given, was changed in place since; then it does not fit.
+  bool isStale() const { return uploaded_.areStale(); }
   /// Records it again in the calling thread's open step.
   std::shared_ptr<RepeatedCall> repeat(const std::shared_ptr<const CallEntry> &entry,
                                        const std::vector<double> &values) const;
@@ -91,6 +107,7 @@ private:
 
   std::vector<std::shared_ptr<Segment>> segments_; ///< in order of the sessions' index
   std::vector<Place> outputs_, published_;
+  HostVersions uploaded_;
 };
 
 } // namespace sojourn::frontend

@@ -36,6 +36,7 @@ from .uses import HostOps, Uses, before_module, reached_from, tracing, unfit
 
 _KINDS_MOST, _PLANS_MOST = 16, 8  # per function and thread, per kind of call; those not used for longest go
 _REASONS_MOST = 32
+_STALE = "a CPU tensor that it uploads and does not take as an argument was changed in place"
 _ONE = pytree.tree_flatten(0)[1]
 _replays: weakref.WeakSet[Replay] = weakref.WeakSet()
 
@@ -262,6 +263,8 @@ class Replay:
                 return f"a number changed from {then} to {now}{why}"
         if any(map(math.isnan, values)):
             return "an optimizer's counts of steps differ"
+        if plan.call.is_stale:
+            return _STALE
         if not plan.call.fits(entry):
             return "a tensor or its layout changed for the first time"
         if not plan.call.determines(values):
@@ -323,7 +326,8 @@ class Replay:
             result = _detached(result, given)
             found, tree = pytree.tree_flatten(result)
             kinds, computed, published = _kinds(found, given)
-            call = _sojourn.CapturedCall(entry, computed, published)
+            own = set(map(id, tensors))
+            call = _sojourn.CapturedCall(entry, computed, published, [t for t in host.sent if id(t) not in own])
             changed, advanced = changed_on_host(optimizers, rates, before)
             unknown = "".join(filter(None, map(obstacle_of, optimizers)))
             obstacle = call.obstacle or unknown or host.found or changed or unfit(leaves, uses)
@@ -372,7 +376,8 @@ class Replay:
         before, difference, computed = plan.call, "", followed.computed()
         call.note(numbers.values)
         if before is not None:
-            difference = "it computed other numbers" if plan.computed != computed else call.differs(before)
+            difference = _STALE if before.is_stale else ""
+            difference = difference or ("it computed other numbers" if plan.computed != computed else call.differs(before))
             difference = difference or ("" if plan.outputs == outputs else "it returned another tree")
         repeats = before is not None and not difference and len(numbers.base) == len(plan.base)
         if repeats and (why := call.explain(before)):

@@ -69,7 +69,8 @@ class step:
     again, with the call's own tensors and numbers, new seeds, and the rates in `param_groups`; step counts advance.
     Other work of the function in Python (prints, appends, counts) happens only in traced calls. A call with different
     tensors, other arguments, modules' modes, hooks or options is traced; `sojourn.explain()` says why. Later changes of
-    globals and closures are ignored, except in modules. Returned tensors carry no autograd graph.
+    globals and closures are ignored, except in modules, and except changes in place of CPU tensors that the function
+    uploads (those made through NumPy's view of their memory are not counted by torch). Returned tensors carry no autograd graph.
 
     Float arguments, and integer arguments that differ between calls, may be numbers of ops: `x * i`, or
     `x * (base * 0.9**i)`. An integer that does more (a branch, an index, a size, text) is traced anew for each value,

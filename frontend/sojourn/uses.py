@@ -103,13 +103,14 @@ register_optimizer_step_pre_hook(_before_optimizer)
 class HostOps(TorchDispatchMode):
     """Notes the first op of a traced call that computes with an earlier CPU tensor, which no replay would repeat.
 
-    It does not note the upload of such a tensor to an owner, ops on optimizers' step counts, which replays advance, or
-    ops on tensors that the call itself makes from constants.
+    Not such an op: the upload of such a tensor to an owner (`sent` has these tensors), ops on optimizers' step counts,
+    which replays advance, and ops on tensors that the call itself makes from constants.
     """
 
     def __init__(self):
         super().__init__()
         self.found = ""
+        self.sent: list[torch.Tensor] = []
         self._known: set[int] = set()
         self._made: list[torch.Tensor] = []  # alive, so that no other tensor gets its id
 
@@ -125,9 +126,11 @@ class HostOps(TorchDispatchMode):
         host = [t for t in given if t.device.type == "cpu"]
         made = [t for t in pytree.tree_leaves(result) if isinstance(t, torch.Tensor) and t.device.type == "cpu"]
         # What torch.tensor(...) makes of Python's numbers comes through lift_fresh.
-        if func is not torch.ops.aten.lift_fresh.default and any(id(t) not in self._known for t in host):
-            is_sent = not made and any(t.device.type == "owner" for t in (*given, *_tensors(result)))
-            if not is_sent and not self.found:
+        earlier = [t for t in host if id(t) not in self._known]
+        if func is not torch.ops.aten.lift_fresh.default and earlier:
+            if not made and any(t.device.type == "owner" for t in (*given, *_tensors(result))):
+                self.sent += earlier
+            elif not self.found:
                 self.found = f"it computes with a CPU tensor ({func}); do that outside, or at the owner"
         else:
             self._known.update(map(id, made))

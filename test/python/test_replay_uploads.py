@@ -117,3 +117,84 @@ def test_loops_over_batches_of_another_dtype(device, seed):
     losses = [float(step(x, y)) for x, y in batches]
     wanted = [train(reference, here, x.float(), y.float()).item() for x, y in batches]
     torch.testing.assert_close(torch.tensor(losses), torch.tensor(wanted), rtol=1e-4, atol=1e-5)
+
+
+REACHED = {
+    "uploaded": lambda x, t: x * t.to(x.device),
+    "copied": lambda x, t: x.clone().copy_(t) + x,
+    "a number": lambda x, t: x * t[:1].sum() if t.device.type == "owner" else x + t[2].to(x.device),
+    "positions": lambda x, t: x[t.long().clamp(0, 3)],
+    "a mask": lambda x, t: x[t > 1],
+}
+CHANGES = {
+    "added": lambda t: t.add_(1),
+    "an entry": lambda t: t.__setitem__(2, 3.0),
+    "through a view": lambda t: t[1:].mul_(2),
+    "from elsewhere": lambda t: t.copy_(torch.tensor([2.0, 0.0, 3.0, 1.0])),
+}
+
+
+@pytest.mark.filterwarnings("ignore:.* is traced, not replayed")
+@pytest.mark.parametrize("change", CHANGES)
+@pytest.mark.parametrize("name", REACHED)
+def test_a_tensor_that_is_reached_may_change_in_place(device, seed, name, change):
+    """It is no argument, and nothing but torch's count of its changes tells of one."""
+    t = torch.tensor([0.0, 1.0, 2.0, 3.0])
+    call = sojourn.step(replay=True)(lambda x: sojourn.publish(REACHED[name](x, t)))
+    for at in range(16):
+        if at in (6, 11):
+            CHANGES[change](t)
+        x = torch.randn(4)
+        torch.testing.assert_close(call(x.to(device)).value, REACHED[name](x, t), rtol=1e-6, atol=1e-6)
+    if name in ("uploaded", "copied"):
+        assert call.replayed == 16 - 2 - 2 - 2, sojourn.explain()
+        assert "was changed in place" in sojourn.explain()
+
+
+def test_a_number_that_is_reached_may_change_in_place(device, seed):
+    """One of a single element is a number of an op, not an upload."""
+    scale = torch.tensor(0.5)
+    call = sojourn.step(replay=True)(lambda x: sojourn.publish(x * scale))
+    for at in range(16):
+        if at == 8:
+            scale.mul_(0.5)
+        x = torch.randn(4)
+        torch.testing.assert_close(call(x.to(device)).value, x * scale)
+    assert call.replayed == 12, sojourn.explain()
+
+
+def test_a_loop_notices_a_change_in_place(device, seed):
+    weight = torch.ones(3)
+    batches = [(torch.randn(5, 3),) for _ in range(24)]
+    wanted, found = [], []
+
+    def step(x):
+        return sojourn.publish((x.to(device) * weight.to(device)).sum())
+
+    for at, (x,) in enumerate(batches):
+        if at in (9, 17):
+            weight.add_(1)
+        wanted.append((x * weight).sum())
+    weight.fill_(1)
+
+    def feed():
+        for at, batch in enumerate(batches):
+            if at in (9, 17):
+                weight.add_(1)
+            yield batch
+
+    found = [float(value) for value in sojourn.loop(step, feed())]
+    torch.testing.assert_close(torch.tensor(found), torch.stack(wanted), rtol=1e-5, atol=1e-5)
+
+
+def test_changes_that_torch_does_not_count(device, seed):
+    with torch.inference_mode():
+        weight = torch.ones(3)
+    call = sojourn.step(replay=True)(lambda x: x * weight.to(device))
+    with pytest.warns(UserWarning, match="made in inference mode"):
+        for _ in range(5):
+            x = torch.randn(3)
+            torch.testing.assert_close(sojourn.publish(call(x.to(device))), x * weight)
+            with torch.inference_mode():
+                weight.add_(1)
+    assert call.replayed == 0
