@@ -8,10 +8,10 @@
 #include "tools/OwnerArguments.h"
 
 #include <CLI/CLI.hpp>
+#include <llvm/Support/Threading.h>
 
 #include <algorithm>
 #include <cmath>
-#include <thread>
 
 namespace sojourn::owner {
 
@@ -59,7 +59,8 @@ llvm::Error takeSettings(Arguments &arguments) {
   for (const FlagSetting *setting : arguments.flags) {
     settings.*setting->flag = true;
   }
-  settings.settle(std::max(1u, std::thread::hardware_concurrency()));
+  // Of the processors that this process may use: a container may have fewer than the machine.
+  settings.settle(std::max(1u, llvm::hardware_concurrency().compute_thread_count()));
   return llvm::Error::success();
 }
 

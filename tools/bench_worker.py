@@ -9,6 +9,7 @@ this file that executes commands (`--follow`).
 
 import argparse
 import contextlib
+import functools
 import json
 import os
 import pathlib
@@ -288,7 +289,10 @@ def record_single_ops(owner, rounds=60, calls=200):
 
 @contextlib.contextmanager
 def served_owner(checkout=ROOT):
-    """Starts an owner in another process over ipc. Its store needs a table, so it gets a tiny one."""
+    """Starts an owner in another process over ipc, on as many processors as torch has threads here. Its store needs a
+    table, so it gets a tiny one."""
+    processors = sorted(os.sched_getaffinity(0))[: torch.get_num_threads()]
+    own = functools.partial(os.sched_setaffinity, 0, processors)
     tool = str(checkout / "build/bin/sojourn-owner")
     with tempfile.TemporaryDirectory(prefix="sojourn-bench-") as folder:
         store, address, printed = f"{folder}/store", f"ipc://{folder}/owner.sock", pathlib.Path(folder, "log")
@@ -297,7 +301,9 @@ def served_owner(checkout=ROOT):
         subprocess.run(imported, check=True, stdout=subprocess.DEVNULL, stdin=subprocess.DEVNULL)
         command = [tool, "serve", "--store", store, "--listen", address]
         with printed.open("w") as log:
-            server = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT)
+            server = subprocess.Popen(
+                command, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT, preexec_fn=own
+            )
         try:
             for _ in range(600):
                 if "listening on" in printed.read_text() or server.poll() is not None:

@@ -89,8 +89,7 @@ void bindReplay(py::module_ &m) {
       .def("watch_generator", &CallEntry::watchGenerator);
   py::class_<RepeatedCall, std::shared_ptr<RepeatedCall>>(m, "RepeatedCall")
       .def_readonly("outputs", &RepeatedCall::outputs)
-      .def_readonly("published", &RepeatedCall::published)
-      .def("settle", &RepeatedCall::settle);
+      .def_readonly("published", &RepeatedCall::published);
   py::class_<CapturedCall, std::shared_ptr<CapturedCall>>(m, "CapturedCall")
       .def(py::init([](const CallEntry &entry, const std::vector<at::Tensor> &outputs,
                        const std::vector<Published> &published, const std::vector<at::Tensor> &uploaded) {
@@ -104,10 +103,7 @@ void bindReplay(py::module_ &m) {
       .def("note", &CapturedCall::note, py::arg("values"))
       .def("explain", &CapturedCall::explain, py::arg("before"))
       .def("determines", &CapturedCall::determines)
-      .def("fits", &CapturedCall::fits)
-      .def("repeat", [](const CapturedCall &self, std::shared_ptr<CallEntry> entry, const std::vector<double> &values) {
-        return self.repeat(std::move(entry), values);
-      });
+      .def("fits", &CapturedCall::fits);
 }
 
 } // namespace sojourn::frontend

@@ -153,8 +153,7 @@ void bindUses(py::module_ &m) {
       .def(py::init([](std::vector<at::Tensor> counters, std::vector<std::pair<at::Tensor, size_t>> products) {
              return HostNumbers{std::move(counters), std::move(products)};
            }),
-           py::arg("counters"), py::arg("products"))
-      .def("advance", &HostNumbers::advance, py::arg("values"));
+           py::arg("counters"), py::arg("products"));
   py::class_<NumberSources>(m, "NumberSources")
       .def(py::init<std::vector<NumberSources::Group>>(), py::arg("groups"))
       .def("read", &NumberSources::numbers, py::arg("floats"), py::arg("after_call") = false);
@@ -192,6 +191,7 @@ void bindUses(py::module_ &m) {
            py::arg("is_free"), py::arg("computed"), py::arg("arguments"))
       .def_static("can_take", &ReadyCall::canTake, py::arg("arguments"))
       .def("repeat", &ReadyCall::repeat, py::arg("arguments"), "The replayed call; None if the call must be examined.");
+  m.def("replay_step", &replayStep, py::arg("call"), py::arg("entry"), py::arg("values"), py::arg("host"));
   py::class_<LoopedCalls>(m, "LoopedCalls")
       .def(py::init<std::shared_ptr<Trip>>(), py::arg("trip"))
       .def(

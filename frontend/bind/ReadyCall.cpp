@@ -87,13 +87,7 @@ ReadyCall::ReadyCall(Plan plan, const py::tuple &arguments)
 ReadyCall::Form ReadyCall::formOf(const py::handle &argument) {
   Form form;
   if (THPVariable_Check(argument.ptr())) {
-    const at::Tensor &tensor = THPVariable_Unpack(argument.ptr());
-    form.isTensor = true;
-    form.device = tensor.device();
-    form.dtype = plainType(tensor);
-    form.sizes = tensor.sizes().vec();
-    form.strides = tensor.strides().vec();
-    form.offset = tensor.storage_offset();
+    form.tensor.emplace(THPVariable_Unpack(argument.ptr()));
     form.columns = columnsOf(argument);
   } else if (PyFloat_CheckExact(argument.ptr())) {
     const double value = PyFloat_AS_DOUBLE(argument.ptr());
@@ -109,14 +103,9 @@ ReadyCall::Form ReadyCall::formOf(const py::handle &argument) {
 }
 
 bool ReadyCall::fits(const Form &form, const py::handle &argument) {
-  if (form.isTensor) {
-    if (!isPlainTensor(argument)) {
-      return false;
-    }
-    const at::Tensor &tensor = THPVariable_Unpack(argument.ptr());
-    return form.dtype != at::ScalarType::Undefined && tensor.device() == form.device &&
-           plainType(tensor) == form.dtype && tensor.sizes() == form.sizes && tensor.strides() == form.strides &&
-           tensor.storage_offset() == form.offset && isSame(columnsOf(argument), form.columns);
+  if (form.tensor) {
+    return isPlainTensor(argument) && form.tensor->fits(THPVariable_Unpack(argument.ptr())) &&
+           isSame(columnsOf(argument), form.columns);
   }
   if (form.isFloat) {
     if (!PyFloat_CheckExact(argument.ptr())) {
@@ -163,7 +152,7 @@ std::shared_ptr<RepeatedCall> ReadyCall::repeat(const py::tuple &arguments) {
     if (!fits(forms_[i], argument)) {
       return nullptr;
     }
-    if (forms_[i].isTensor) {
+    if (forms_[i].tensor) {
       tensors.push_back(THPVariable_Unpack(argument.ptr()));
     } else if (forms_[i].isFloat) {
       floats.push_back(PyFloat_AS_DOUBLE(argument.ptr()));
@@ -195,20 +184,17 @@ std::shared_ptr<RepeatedCall> ReadyCall::repeat(const py::tuple &arguments) {
       !plan_.call->fits(*entry) || !plan_.call->determines(values)) {
     return nullptr;
   }
-  std::shared_ptr<RepeatedCall> made;
-  Steps::begin();
-  try {
-    made = plan_.call->repeat(entry, values);
-  } catch (...) {
-    Steps::abort();
-    throw;
-  }
-  {
+  return replayStep(*plan_.call, entry, values, plan_.host);
+}
+
+std::shared_ptr<RepeatedCall> replayStep(const CapturedCall &call, const std::shared_ptr<const CallEntry> &entry,
+                                         const std::vector<double> &values, const HostNumbers &host) {
+  std::shared_ptr<RepeatedCall> made = call.repeatInStep(entry, values, [] {
     py::gil_scoped_release unlock; // other threads run while the owner answers
     endStep();
-  }
+  });
   made->settle();
-  plan_.host.advance(values);
+  host.advance(values);
   return made;
 }
 

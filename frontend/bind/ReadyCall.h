@@ -8,6 +8,7 @@
 #include "frontend/replay/Call.h"
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -48,12 +49,9 @@ public:
 private:
   /// What an argument has to be like.
   struct Form {
-    bool isTensor = false, isFloat = false, isFree = false;
-    pybind11::object value; ///< of constants alone
-    c10::Device device{c10::kCPU};
-    at::ScalarType dtype{};
-    std::vector<int64_t> sizes, strides;
-    int64_t offset = 0;
+    std::optional<TensorForm> tensor;
+    bool isFloat = false, isFree = false;
+    pybind11::object value;   ///< of constants alone
     pybind11::object columns; ///< of a table, or None
     bool isZero = false, isOne = false, isNegative = false, isFinite = false;
   };
@@ -69,6 +67,10 @@ private:
   std::vector<NumberSources::Form> rateForms_;
   std::vector<RateGroup> groups_;
 };
+
+/// Replays a call in a step of its own, which is sent at once. `host`: what a call changes.
+std::shared_ptr<RepeatedCall> replayStep(const CapturedCall &call, const std::shared_ptr<const CallEntry> &entry,
+                                         const std::vector<double> &values, const HostNumbers &host);
 
 } // namespace sojourn::frontend
 

@@ -3,13 +3,11 @@
 #include "frontend/compile/Cache.h"
 
 #include <algorithm>
-#include <map>
+#include <utility>
 
 namespace sojourn::frontend {
 
 namespace {
-
-size_t bytesOf(const CompiledTrace &compiled) { return compiled.program.size() + compiled.debug.size(); }
 
 std::string hexOf(const std::array<uint8_t, 32> &hash) {
   std::string text;
@@ -22,69 +20,7 @@ std::string hexOf(const std::array<uint8_t, 32> &hash) {
 
 } // namespace
 
-bool TraceCache::Variant::serves(const Skeleton &skeleton) const {
-  if (!general) {
-    return false;
-  }
-  std::vector<std::pair<bool, int64_t>> shared;
-  for (size_t i = 0; i < values.size(); ++i) {
-    const int64_t value = skeleton.integers[i].value;
-    if (classes[i] < 0) {
-      if (value != values[i]) {
-        return false;
-      }
-      continue;
-    }
-    const auto slot = static_cast<size_t>(classes[i]);
-    if (slot >= shared.size()) {
-      shared.resize(slot + 1);
-    }
-    if (shared[slot].first && shared[slot].second != value) {
-      return false;
-    }
-    shared[slot] = {true, value};
-  }
-  return true;
-}
-
-/// What is one class by all sightings, this one included: equal before and equal now.
-Classes TraceCache::Variant::widened(const Skeleton &skeleton, const std::vector<bool> &isFixed) const {
-  Classes wide(values.size(), -1);
-  std::map<std::pair<std::pair<int32_t, int64_t>, int64_t>, int32_t> known;
-  for (size_t i = 0; i < values.size(); ++i) {
-    const int64_t value = skeleton.integers[i].value;
-    if (isFixed[i] || (classes[i] < 0 && value == values[i])) {
-      continue; // a fixed one is what it was
-    }
-    const std::pair<int32_t, int64_t> before{classes[i], classes[i] < 0 ? values[i] : 0};
-    wide[i] = known.try_emplace({before, value}, static_cast<int32_t>(known.size())).first->second;
-  }
-  return wide;
-}
-
-TraceCache::Variant *TraceCache::Family::find(const Skeleton &skeleton) {
-  auto fits = [&](const Variant &variant) {
-    for (size_t i = 0; i < isFixed.size(); ++i) {
-      if (isFixed[i] && variant.values[i] != skeleton.integers[i].value) {
-        return false;
-      }
-    }
-    return true;
-  };
-  auto found = std::find_if(variants.rbegin(), variants.rend(), fits);
-  return found == variants.rend() ? nullptr : &*found;
-}
-
-size_t TraceCache::Family::bytes() const {
-  size_t words = inputs.size() + this->words.size() + seen.size() + tables.size(), bytes = words * sizeof(Word);
-  for (const Variant &variant : variants) {
-    bytes += variant.values.size() * (sizeof(int64_t) + sizeof(int32_t));
-    bytes += variant.general ? bytesOf(*variant.general) : 0;
-  }
-  return bytes;
-}
-
-TraceCache::Family &TraceCache::familyOf(const Trace &trace, Skeleton &skeleton, Key &key) {
+Family &TraceCache::familyOf(const Trace &trace, Skeleton &skeleton, Key &key) {
   key = {hashTrace(trace, skeleton.words, skeleton.seen), 0};
   for (; Family *family = families_.find(key); ++key.second) {
     if (family->words == skeleton.words && family->seen == skeleton.seen && family->inputs == trace.inputs &&
@@ -108,62 +44,48 @@ void TraceCache::explain(const Trace &trace, Explanation explanation, const Comp
   explanations_.push_back(std::move(explanation));
 }
 
-Compilation TraceCache::compileSpecial(const Trace &trace, const Key &key, const Family *family,
-                                       const Skeleton *skeleton) {
-  Compilation compilation = compileTrace(trace);
-  if (!compilation.compiled) {
-    return compilation;
-  }
-  Explanation explanation;
-  if (family && !family->variants.empty()) {
-    const Variant &last = family->variants.back();
-    for (size_t i = 0; i < last.values.size(); ++i) {
-      if (family->isFixed[i] && last.values[i] != skeleton->integers[i].value) {
-        explanation = explainInteger(trace, *skeleton, i, last.values[i]);
-        explanation.why += "; each of its values compiles to a separate program, because " + family->whyFixed;
-        break;
-      }
+/// Why a trace that no other resembles but in its words gets a program.
+Explanation TraceCache::explainNew(const Trace &trace) {
+  constexpr size_t kCompared = 32;
+  size_t left = kCompared, best = 0;
+  TraceWords nearest{};
+  entries_.each([&](const Entry &entry) {
+    const size_t agrees = agreement(trace, entry.words) + 1;
+    if (agrees > best) {
+      best = agrees;
+      nearest = {&entry.inputs, &entry.words};
     }
-  }
-  if (explanation.why.empty()) {
-    constexpr size_t kCompared = 32;
-    size_t left = kCompared, best = 0;
-    TraceWords nearest{};
-    entries_.each([&](const Entry &entry) {
-      const size_t agrees = agreement(trace, entry.words) + 1;
-      if (agrees > best) {
-        best = agrees;
-        nearest = {&entry.inputs, &entry.words};
-      }
-      return --left > 0;
-    });
-    explanation = explainDifference(trace, best > 0 ? &nearest : nullptr);
-  }
-  explain(trace, std::move(explanation), compilation);
-  const size_t words = trace.inputs.size() + trace.words.size() + trace.tables.size();
-  entries_.insert(key, {trace.inputs, trace.words, trace.tables, compilation.compiled},
-                  words * sizeof(Word) + bytesOf(*compilation.compiled));
-  return compilation;
+    return --left > 0;
+  });
+  return explainDifference(trace, best > 0 ? &nearest : nullptr);
 }
 
-/// Which integers the refusal of a general form is about: of those that vary newly, the ones of the op to blame, else
-/// all of them.
-void TraceCache::fix(Family &family, const Variant &variant, const Skeleton &skeleton, const Classes &classes,
-                     const Compilation &refused) {
-  auto fixWhere = [&](auto isMeant) {
-    bool any = false;
-    for (size_t i = 0; i < classes.size(); ++i) {
-      if (classes[i] >= 0 && isMeant(i)) {
-        family.isFixed[i] = any = true;
-      }
+/// Of one that differs from the last of its family in an integer that has to be known when compiling.
+std::optional<Explanation> TraceCache::explainFixed(const Trace &trace, const Skeleton &skeleton,
+                                                    const Family &family) {
+  if (family.variants.empty()) {
+    return std::nullopt;
+  }
+  const Family::Variant &last = family.variants.back();
+  for (size_t i = 0; i < last.values.size(); ++i) {
+    if (family.isFixed[i] && last.values[i] != skeleton.integers[i].value) {
+      Explanation explanation = explainInteger(trace, skeleton, i, last.values[i]);
+      explanation.why += "; each of its values compiles to a separate program, because " + family.whyFixed;
+      return explanation;
     }
-    return any;
-  };
-  auto isNew = [&](size_t i) { return variant.classes[i] < 0; };
-  auto isBlamed = [&](size_t i) { return refused.refusedOp == skeleton.integers[i].op; };
-  fixWhere([&](size_t i) { return isNew(i) && isBlamed(i); }) || fixWhere(isBlamed) || fixWhere(isNew) ||
-      fixWhere([](size_t) { return true; });
-  family.whyFixed = refused.failure;
+  }
+  return std::nullopt;
+}
+
+Compilation TraceCache::compileSpecial(const Trace &trace, const Key &key, std::optional<Explanation> explanation) {
+  Compilation compilation = compileTrace(trace);
+  if (compilation.compiled) {
+    explain(trace, explanation ? *std::move(explanation) : explainNew(trace), compilation);
+    const size_t words = trace.inputs.size() + trace.words.size() + trace.tables.size();
+    entries_.insert(key, {trace.inputs, trace.words, trace.tables, compilation.compiled},
+                    words * sizeof(Word) + compilation.compiled->bytes());
+  }
+  return compilation;
 }
 
 Compilation TraceCache::find(const Trace &trace, bool &hit, Forms forms) {
@@ -175,46 +97,39 @@ Compilation TraceCache::find(const Trace &trace, bool &hit, Forms forms) {
     }
   }
   hit = false;
-  if (forms == Forms::SpecialOnly) {
-    return compileSpecial(trace, key, nullptr, nullptr);
+  if (forms == Forms::Any) {
+    if (Skeleton skeleton(trace); !skeleton.integers.empty()) {
+      return findGeneral(trace, key, skeleton, hit);
+    }
   }
-  Skeleton skeleton(trace);
-  if (skeleton.integers.empty()) {
-    return compileSpecial(trace, key, nullptr, nullptr);
-  }
+  return compileSpecial(trace, key);
+}
+
+/// Of a trace without a program of its own: a general form that is there, or is made now, else a program of its own.
+Compilation TraceCache::findGeneral(const Trace &trace, const Key &key, Skeleton &skeleton, bool &hit) {
   Key familyKey;
   Family &family = familyOf(trace, skeleton, familyKey);
+  Family::Variant *variant = family.find(skeleton);
+  if (variant && variant->serves(skeleton)) {
+    hit = true;
+    return {variant->general, {}, {}, {}, runNumbers(skeleton, variant->classes)};
+  }
   const std::vector<bool> wasFixed = family.isFixed;
-  if (Variant *variant = family.find(skeleton)) {
-    if (variant->serves(skeleton)) {
-      hit = true;
-      return {variant->general, {}, {}, {}, runNumbers(skeleton, variant->classes)};
-    }
-    Compilation compilation = compileGeneral(trace, skeleton, family, *variant);
-    if (compilation.compiled) {
-      families_.resize(familyKey, family.bytes());
+  Compilation compilation = variant ? compileGeneral(trace, skeleton, family, *variant) : Compilation();
+  if (!compilation.compiled) {
+    compilation = compileSpecial(trace, key, explainFixed(trace, skeleton, family));
+    if (!compilation.compiled) {
+      family.isFixed = wasFixed; // the refusal was not about integers that vary
       return compilation;
     }
+    family.see(skeleton);
   }
-  Compilation compilation = compileSpecial(trace, key, &family, &skeleton);
-  if (compilation.compiled) {
-    if (family.variants.size() == kVariants) {
-      family.variants.pop_front();
-    }
-    Variant first;
-    for (const Skeleton::Integer &integer : skeleton.integers) {
-      first.values.push_back(integer.value);
-    }
-    first.classes.assign(first.values.size(), -1);
-    family.variants.push_back(std::move(first));
-    families_.resize(familyKey, family.bytes());
-  } else {
-    family.isFixed = wasFixed; // the refusal was not about integers that vary
-  }
+  families_.resize(familyKey, family.bytes());
   return compilation;
 }
 
-Compilation TraceCache::compileGeneral(const Trace &trace, const Skeleton &skeleton, Family &family, Variant &variant) {
+Compilation TraceCache::compileGeneral(const Trace &trace, const Skeleton &skeleton, Family &family,
+                                       Family::Variant &variant) {
   Classes classes = variant.widened(skeleton, family.isFixed);
   auto varies = [](int32_t number) { return number >= 0; };
   if (std::none_of(classes.begin(), classes.end(), varies)) {
@@ -237,7 +152,7 @@ Compilation TraceCache::compileGeneral(const Trace &trace, const Skeleton &skele
   explanation.isGeneral = true;
   Compilation compilation = compileTrace(generalForm(trace, skeleton, classes));
   if (!compilation.compiled) {
-    fix(family, variant, skeleton, classes, compilation);
+    family.fix(variant, skeleton, classes, compilation);
     return {};
   }
   variant.classes = std::move(classes);
@@ -250,13 +165,7 @@ Compilation TraceCache::compileGeneral(const Trace &trace, const Skeleton &skele
 void TraceCache::keepSpecial(const Trace &trace, const std::string &why) {
   Skeleton skeleton(trace);
   Key key;
-  Family &family = familyOf(trace, skeleton, key);
-  family.isFixed.assign(skeleton.integers.size(), true);
-  family.whyFixed = why;
-  for (Variant &variant : family.variants) {
-    variant.general = nullptr;
-    variant.classes.assign(variant.values.size(), -1);
-  }
+  familyOf(trace, skeleton, key).separate(why);
 }
 
 } // namespace sojourn::frontend

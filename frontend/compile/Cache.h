@@ -8,8 +8,9 @@
 #include "frontend/compile/General.h"
 #include "frontend/RecentlyUsed.h"
 
-#include <deque>
 #include <memory>
+#include <optional>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -22,8 +23,6 @@ namespace sojourn::frontend {
 class TraceCache {
 public:
   static constexpr size_t kTraces = 4096, kBytes = size_t{256} << 20;
-  /// Sets of values that integers have which have to be known when compiling, per skeleton.
-  static constexpr size_t kVariants = 64;
 
   explicit TraceCache(size_t traces = kTraces, size_t bytes = kBytes)
       : entries_(traces, bytes), families_(traces, bytes) {}
@@ -42,31 +41,17 @@ private:
     std::vector<Word> inputs, words, tables;
     std::shared_ptr<const CompiledTrace> compiled;
   };
-  /// The integers of one skeleton, as they were first seen, and the form that serves for others.
-  struct Variant {
-    std::vector<int64_t> values;
-    Classes classes;
-    std::shared_ptr<const CompiledTrace> general; ///< nothing before the second sighting
-    bool serves(const Skeleton &skeleton) const;
-    Classes widened(const Skeleton &skeleton, const std::vector<bool> &isFixed) const;
-  };
-  struct Family {
-    std::vector<Word> inputs, words, seen, tables;
-    std::vector<bool> isFixed; ///< per integer: it has to be known when compiling
-    std::string whyFixed;      ///< of the last one
-    std::deque<Variant> variants;
-    Variant *find(const Skeleton &skeleton);
-    size_t bytes() const;
-  };
   /// Traces of one hash count from 0.
   using Key = std::pair<TraceKey, size_t>;
 
-  Compilation compileSpecial(const Trace &trace, const Key &key, const Family *family, const Skeleton *skeleton);
+  /// `explanation`: why it is compiled, if it is not that no trace like it was.
+  Compilation compileSpecial(const Trace &trace, const Key &key, std::optional<Explanation> explanation = {});
+  Compilation findGeneral(const Trace &trace, const Key &key, Skeleton &skeleton, bool &hit);
   Family &familyOf(const Trace &trace, Skeleton &skeleton, Key &key);
   /// Nothing is compiled where there is nothing to generalise, or an op needs the integers that vary: those are fixed.
-  Compilation compileGeneral(const Trace &trace, const Skeleton &skeleton, Family &family, Variant &variant);
-  void fix(Family &family, const Variant &variant, const Skeleton &skeleton, const Classes &classes,
-           const Compilation &refused);
+  Compilation compileGeneral(const Trace &trace, const Skeleton &skeleton, Family &family, Family::Variant &variant);
+  Explanation explainNew(const Trace &trace);
+  static std::optional<Explanation> explainFixed(const Trace &trace, const Skeleton &skeleton, const Family &family);
   void explain(const Trace &trace, Explanation explanation, const Compilation &compilation);
 
   RecentlyUsed<Key, Entry> entries_;

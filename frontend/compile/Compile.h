@@ -20,6 +20,7 @@ struct CompiledTrace {
   std::string program, debug;
   std::array<uint8_t, 32> hash{};
   double compileSeconds = 0;
+  size_t bytes() const { return program.size() + debug.size(); }
 };
 
 /// What came of a trace.

@@ -6,6 +6,7 @@
 #include "frontend/recording/TraceWalk.h"
 
 #include <algorithm>
+#include <map>
 #include <numeric>
 
 namespace sojourn::frontend {
@@ -189,6 +190,110 @@ Trace generalForm(const Trace &trace, const Skeleton &skeleton, const Classes &c
   copyUpTo(trace.words.size());
   form.runNumbers = runNumbers(skeleton, classes).size();
   return form;
+}
+
+// --- Families -------------------------------------------------------------------------------------
+
+bool Family::Variant::serves(const Skeleton &skeleton) const {
+  if (!general) {
+    return false;
+  }
+  std::vector<std::pair<bool, int64_t>> shared;
+  for (size_t i = 0; i < values.size(); ++i) {
+    const int64_t value = skeleton.integers[i].value;
+    if (classes[i] < 0) {
+      if (value != values[i]) {
+        return false;
+      }
+      continue;
+    }
+    const auto slot = static_cast<size_t>(classes[i]);
+    if (slot >= shared.size()) {
+      shared.resize(slot + 1);
+    }
+    if (shared[slot].first && shared[slot].second != value) {
+      return false;
+    }
+    shared[slot] = {true, value};
+  }
+  return true;
+}
+
+/// What is one class by all sightings, this one included: equal before and equal now.
+Classes Family::Variant::widened(const Skeleton &skeleton, const std::vector<bool> &isFixed) const {
+  Classes wide(values.size(), -1);
+  std::map<std::pair<std::pair<int32_t, int64_t>, int64_t>, int32_t> known;
+  for (size_t i = 0; i < values.size(); ++i) {
+    const int64_t value = skeleton.integers[i].value;
+    if (isFixed[i] || (classes[i] < 0 && value == values[i])) {
+      continue; // a fixed one is what it was
+    }
+    const std::pair<int32_t, int64_t> before{classes[i], classes[i] < 0 ? values[i] : 0};
+    wide[i] = known.try_emplace({before, value}, static_cast<int32_t>(known.size())).first->second;
+  }
+  return wide;
+}
+
+Family::Variant *Family::find(const Skeleton &skeleton) {
+  auto fits = [&](const Variant &variant) {
+    for (size_t i = 0; i < isFixed.size(); ++i) {
+      if (isFixed[i] && variant.values[i] != skeleton.integers[i].value) {
+        return false;
+      }
+    }
+    return true;
+  };
+  auto found = std::find_if(variants.rbegin(), variants.rend(), fits);
+  return found == variants.rend() ? nullptr : &*found;
+}
+
+size_t Family::bytes() const {
+  size_t words = inputs.size() + this->words.size() + seen.size() + tables.size(), bytes = words * sizeof(Word);
+  for (const Variant &variant : variants) {
+    bytes += variant.values.size() * (sizeof(int64_t) + sizeof(int32_t));
+    bytes += variant.general ? variant.general->bytes() : 0;
+  }
+  return bytes;
+}
+
+/// Which integers the refusal of a general form is about: of those that vary newly, the ones of the op to blame, else
+/// all of them.
+void Family::fix(const Variant &variant, const Skeleton &skeleton, const Classes &classes, const Compilation &refused) {
+  auto fixWhere = [&](auto isMeant) {
+    bool any = false;
+    for (size_t i = 0; i < classes.size(); ++i) {
+      if (classes[i] >= 0 && isMeant(i)) {
+        isFixed[i] = any = true;
+      }
+    }
+    return any;
+  };
+  auto isNew = [&](size_t i) { return variant.classes[i] < 0; };
+  auto isBlamed = [&](size_t i) { return refused.refusedOp == skeleton.integers[i].op; };
+  fixWhere([&](size_t i) { return isNew(i) && isBlamed(i); }) || fixWhere(isBlamed) || fixWhere(isNew) ||
+      fixWhere([](size_t) { return true; });
+  whyFixed = refused.failure;
+}
+
+void Family::see(const Skeleton &skeleton) {
+  if (variants.size() == kVariants) {
+    variants.pop_front();
+  }
+  Variant first;
+  for (const Skeleton::Integer &integer : skeleton.integers) {
+    first.values.push_back(integer.value);
+  }
+  first.classes.assign(first.values.size(), -1);
+  variants.push_back(std::move(first));
+}
+
+void Family::separate(const std::string &why) {
+  isFixed.assign(isFixed.size(), true);
+  whyFixed = why;
+  for (Variant &variant : variants) {
+    variant.general = nullptr;
+    variant.classes.assign(variant.values.size(), -1);
+  }
 }
 
 } // namespace sojourn::frontend

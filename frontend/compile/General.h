@@ -5,9 +5,13 @@
 #ifndef SOJOURN_FRONTEND_COMPILE_GENERAL_H
 #define SOJOURN_FRONTEND_COMPILE_GENERAL_H
 
+#include "frontend/compile/Compile.h"
 #include "frontend/recording/Trace.h"
 
 #include <cstdint>
+#include <deque>
+#include <memory>
+#include <string>
 #include <vector>
 
 namespace sojourn::frontend {
@@ -41,6 +45,36 @@ using Classes = std::vector<int32_t>;
 Trace generalForm(const Trace &trace, const Skeleton &skeleton, const Classes &classes);
 /// What fills these slots.
 std::vector<uint64_t> runNumbers(const Skeleton &skeleton, const Classes &classes);
+
+/// The traces of one skeleton: which of its integers have to be known when compiling, and a general form for each set
+/// of values of those.
+struct Family {
+  /// Of these the oldest are forgotten.
+  static constexpr size_t kVariants = 64;
+
+  /// The integers as they were first seen, and the form that serves for others.
+  struct Variant {
+    std::vector<int64_t> values;
+    Classes classes;
+    std::shared_ptr<const CompiledTrace> general; ///< nothing before the second sighting
+    bool serves(const Skeleton &skeleton) const;
+    Classes widened(const Skeleton &skeleton, const std::vector<bool> &isFixed) const;
+  };
+
+  std::vector<Word> inputs, words, seen, tables;
+  std::vector<bool> isFixed; ///< per integer: it has to be known when compiling
+  std::string whyFixed;      ///< of the last one
+  std::deque<Variant> variants;
+
+  Variant *find(const Skeleton &skeleton);
+  /// A first sighting of other fixed integers, which compiled to a program of its own.
+  void see(const Skeleton &skeleton);
+  /// `refused`: what came of a general form of `classes`; the integers that it is about are fixed.
+  void fix(const Variant &variant, const Skeleton &skeleton, const Classes &classes, const Compilation &refused);
+  /// All integers are fixed from now on; `why` ends a sentence about them.
+  void separate(const std::string &why);
+  size_t bytes() const;
+};
 
 } // namespace sojourn::frontend
 

@@ -40,7 +40,7 @@ void Flight::land() {
   }
   session->spending().note(call.step, session->connection().client());
   session->news().add(reply_.notes);
-  session->countSteps(1, 0);
+  session->countSteps(1);
   {
     DeviceLock lock(session->mutex());
     for (Word id : call.kept) {

@@ -58,6 +58,7 @@ private:
   /// Another attempt with what is left of the trace.
   Flight rest() const { return {session, recording}; }
   void finish();
+  void writeWords();
   Compilation compile(bool &hit, TraceCache::Forms forms);
   void dropRefused(bool explicitStep, const std::string &refusal);
   void putBack();

@@ -48,7 +48,21 @@ void Flight::finish() {
 }
 
 Compilation Flight::compile(bool &hit, TraceCache::Forms forms) {
-  Compilation compilation = session->cache().find(recording->trace, hit, forms);
+  Compilation compilation;
+  if (const std::shared_ptr<Recipe> recipe = recording->recipe) {
+    compilation.compiled = recipe->find(recording->trace);
+    hit = static_cast<bool>(compilation.compiled);
+    if (!hit) {
+      std::vector<Word> outputs = recording->trace.words;
+      writeWords();
+      compilation = session->cache().find(recording->trace, hit, forms);
+      if (compilation.compiled && compilation.numbers.empty()) {
+        recipe->note({recording->trace.inputs, std::move(outputs), compilation.compiled});
+      }
+    }
+  } else {
+    compilation = session->cache().find(recording->trace, hit, forms);
+  }
   session->news().add(session->cache().takeExplanations());
   if (compilation.compiled) {
     DeviceLock lock(session->mutex());
@@ -56,6 +70,15 @@ Compilation Flight::compile(bool &hit, TraceCache::Forms forms) {
     ++(hit ? counts.cache_hits : counts.programs_compiled);
   }
   return compilation;
+}
+
+/// The trace gets its recipe's words, before its outputs.
+void Flight::writeWords() {
+  DeviceLock lock(session->mutex());
+  const size_t outputs = recording->trace.words.size();
+  recording->writeWords();
+  end_.words = recording->trace.words.size() - outputs;
+  end_.origins = recording->trace.origins.size();
 }
 
 void Flight::prepare() {

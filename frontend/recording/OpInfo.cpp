@@ -11,6 +11,7 @@
 #include <ATen/core/enum_tag.h>
 
 #include <algorithm>
+#include <initializer_list>
 #include <unordered_map>
 #include <unordered_set>
 
@@ -180,73 +181,92 @@ OpInfo::OpInfo(const c10::OperatorHandle &op) : schema(&op.schema()) {
   name = operatorName.name + (operatorName.overload_name.empty() ? "" : "." + operatorName.overload_name);
   dotted = name;
   dotted.replace(dotted.find("::"), 2, ".");
-  takesComplex = frontend::takesComplex(std::string_view(operatorName.name).substr(operatorName.name.find("::") + 2));
-  isLowered = sojourn::isLowered(std::string_view(operatorName.name).substr(operatorName.name.find("::") + 2));
-  castsResults = castsIntoOut(operatorName.name.substr(operatorName.name.find("::") + 2), operatorName.overload_name);
+  std::string_view base = std::string_view(operatorName.name).substr(operatorName.name.find("::") + 2);
+  takesComplex = frontend::takesComplex(base);
+  isLowered = sojourn::isLowered(base);
+  castsResults = castsIntoOut(std::string(base), operatorName.overload_name);
   view = findViewRule(name);
   shape = view ? nullptr : findShapeRule(name);
   // Recurrent networks are recorded without their dropout, which is an op of its own.
   random = op.hasTag(at::Tag::nondeterministic_seeded) && !startsWith(name, "aten::_cudnn_rnn");
   inplaceView = op.hasTag(at::Tag::inplace_view);
-  realsAreLiterals = startsWith(name, "aten::norm.") || startsWith(name, "aten::linalg_vector_norm") ||
-                     startsWith(name, "aten::_foreach_norm") || startsWith(name, "aten::arange") ||
-                     startsWith(name, "aten::linspace") || startsWith(name, "aten::logspace") ||
-                     startsWith(name, "aten::range");
-  isRamp = startsWith(name, "aten::arange");
   shapePreserving = shapePreservingOps().count(name) > 0;
+  noteArguments();
+  noteNumbers(base);
+  base = base.ends_with('_') ? base.substr(0, base.size() - 1) : base;
+  noteOperands(base);
+  noteReturns();
+  noteSpecial(op);
+}
 
-  const auto &arguments = schema->arguments();
-  for (size_t i = 0; i < arguments.size(); ++i) {
-    args.push_back(kindOf(arguments[i]));
-    places.push_back(isPlace(name, arguments[i].name()));
-    if (arguments[i].alias_info() && arguments[i].alias_info()->isWrite()) {
-      mutated.push_back(i);
+void OpInfo::noteArguments() {
+  for (const c10::Argument &argument : schema->arguments()) {
+    if (argument.alias_info() && argument.alias_info()->isWrite()) {
+      mutated.push_back(static_cast<uint32_t>(args.size()));
     }
+    args.push_back(kindOf(argument));
+    places.push_back(isPlace(name, argument.name()));
   }
-  if (fills(std::string_view(operatorName.name).substr(operatorName.name.find("::") + 2))) {
+}
+
+/// What its numbers mean.
+void OpInfo::noteNumbers(std::string_view base) {
+  isRamp = startsWith(name, "aten::arange");
+  isSplit = base.find("split") != std::string_view::npos;
+  static const std::initializer_list<const char *> literal = {
+      "aten::norm.",    "aten::linalg_vector_norm", "aten::_foreach_norm", "aten::arange",
+      "aten::linspace", "aten::logspace",           "aten::range"};
+  realsAreLiterals =
+      std::any_of(literal.begin(), literal.end(), [&](const char *prefix) { return startsWith(name, prefix); });
+  if (fills(base)) {
     const auto number = std::find(args.begin(), args.end(), ArgKind::Scalar);
     filled = number == args.end() ? -1 : static_cast<int>(number - args.begin());
     fillsWhole = !startsWith(name, "aten::masked_fill") && !startsWith(name, "aten::index_fill") &&
                  !startsWith(name, "aten::scatter");
   }
+}
+
+/// What it reads, and in which type. `base`: its name without a final "_".
+void OpInfo::noteOperands(std::string_view base) {
   static const std::unordered_set<std::string_view> elsewhere = {
       "cat",        "scatter", "scatter_add", "scatter_reduce",  "gather", "index_select", "index_add",
       "index_copy", "put",     "index_put",   "_index_put_impl", "take",   "index_reduce"};
   static const std::unordered_set<std::string_view> withParameters = {
       "clamp",     "clamp_min", "clamp_max", "pow",   "add",   "sub",    "rsub",    "addcmul",
       "threshold", "hardtanh",  "index_add", "addmm", "addmv", "addbmm", "baddbmm", "addr"};
-  std::string_view base = std::string_view(operatorName.name).substr(operatorName.name.find("::") + 2);
-  base = base.ends_with('_') ? base.substr(0, base.size() - 1) : base;
   readsElsewhere = elsewhere.count(base) > 0;
   readsParameters = withParameters.count(base) > 0;
   givesTruth = base == "all" || base == "any";
+  hasStatistics = name == "aten::native_batch_norm";
+  if (name == "aten::cat.out") {
+    refusedCast = "torch.cat(): input types can't be cast to the desired output type ";
+  }
   // A factory takes the type of what it fills.
+  const auto &arguments = schema->arguments();
   isFactory = std::none_of(arguments.begin(), arguments.end(), [](const c10::Argument &argument) {
     const ArgKind kind = kindOf(argument);
     return !argument.is_out() && (kind == ArgKind::Tensor || kind == ArgKind::TensorList);
   });
   isFactory = isFactory || base == "linspace" || base == "logspace"; // ends may be tensors
   castsResults = castsResults || isFactory;
+}
+
+void OpInfo::noteReturns() {
+  const auto &arguments = schema->arguments();
   for (const c10::Argument &result : schema->returns()) {
-    int alias = -1;
-    if (result.alias_info()) {
-      for (size_t i = 0; i < arguments.size() && alias < 0; ++i) {
-        const c10::AliasInfo *info = arguments[i].alias_info();
-        if (info && info->isWrite() && !info->beforeSets().empty() &&
-            info->beforeSets() == result.alias_info()->beforeSets()) {
-          alias = static_cast<int>(i);
-        }
-      }
-    }
-    returnAlias.push_back(alias);
+    const auto isResult = [&](uint32_t position) {
+      const c10::AliasInfo *info = arguments[position].alias_info(), *own = result.alias_info();
+      return own && !info->beforeSets().empty() && info->beforeSets() == own->beforeSets();
+    };
+    const auto written = std::find_if(mutated.begin(), mutated.end(), isResult);
+    returnAlias.push_back(written == mutated.end() ? -1 : static_cast<int>(*written));
     returnsList.push_back(result.type()->kind() == c10::TypeKind::ListType);
   }
   givesNothingNew = !mutated.empty() && std::find(returnAlias.begin(), returnAlias.end(), -1) == returnAlias.end();
-  hasStatistics = name == "aten::native_batch_norm";
-  if (name == "aten::cat.out") {
-    refusedCast = "torch.cat(): input types can't be cast to the desired output type ";
-  }
+}
 
+/// Whether it takes more than the general path.
+void OpInfo::noteSpecial(const c10::OperatorHandle &op) {
   if (name == "aten::copy_") {
     special = Special::Copy;
   } else if (name == "aten::_to_copy") {

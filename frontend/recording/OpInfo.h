@@ -10,6 +10,7 @@
 #include <ATen/core/dispatch/Dispatcher.h>
 
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -29,7 +30,7 @@ enum class ArgKind : uint8_t {
   BoolList,
   Dtype,
   String,
-  Device,  ///< chooses the session, never recorded
+  Device,  ///< says which device, never recorded
   Ignored, ///< layout, memory format, pin_memory: the result's layout says it
   Generator,
   Other ///< unsupported unless None
@@ -91,6 +92,7 @@ struct OpInfo {
   bool takesComplex = false;
   bool realsAreLiterals = false; ///< floats decide shapes (arange) or the algorithm (order of a norm)
   bool isRamp = false;           ///< arange: what its length is, its results say
+  bool isSplit = false;          ///< cuts into parts of sizes that its arguments say
   bool shapePreserving = false;  ///< in-place ops that keep self's shape whatever the arguments
   Word entry = -1, entryMutating = -1;
 
@@ -99,6 +101,13 @@ struct OpInfo {
     return hasStatistics && args[5].toBool() && args[3].isTensor() && args[3].toTensor().defined();
   }
   Word entryFor(bool writesStatistics);
+
+private:
+  void noteArguments();
+  void noteNumbers(std::string_view base);
+  void noteOperands(std::string_view base);
+  void noteReturns();
+  void noteSpecial(const c10::OperatorHandle &op);
 };
 
 /// Whether an op, by its base name ("add", "add_"), takes complex numbers.
@@ -107,6 +116,7 @@ bool takesComplex(std::string_view base);
 bool isSized(const std::string &name);
 /// With the op's name and the user's line.
 [[noreturn]] void fail(ErrorKind kind, const OpInfo &info, const std::string &what);
+
 } // namespace sojourn::frontend
 
 #endif // SOJOURN_FRONTEND_RECORDING_OPINFO_H

@@ -112,7 +112,7 @@ void Recorder::operator()(const c10::OperatorHandle &op, c10::DispatchKeySet key
     record(*device, stack);
   } catch (c10::Error &error) {
     if (stack->size() == size) {
-      hintAtSlots(error, args(), info.name.find("split") != std::string::npos);
+      hintAtSlots(error, args(), info.isSplit);
     }
     throw;
   }

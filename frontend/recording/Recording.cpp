@@ -12,8 +12,14 @@
 namespace sojourn::frontend {
 
 bool Recording::empty() const {
-  return trace.words.empty() && publishes.empty() &&
+  return !recipe && trace.words.empty() && publishes.empty() &&
          std::none_of(storages.begin(), storages.end(), [](Storage *s) { return s && !s->handle; });
+}
+
+void Recording::writeWords() {
+  if (const auto known = std::exchange(recipe, nullptr)) {
+    known->writeTo(trace);
+  }
 }
 
 int64_t Recording::enter(Storage &storage) {
@@ -99,6 +105,7 @@ bool Recording::rollback(const Reason &reason) {
       storage->lost = reason;
     }
   }
+  recipe = nullptr; // what a step records ends with it
   undoChanges(mark_.changes);
   truncate(mark_.trace);
   tables.cut(mark_.tables, mark_.trace.storages, trace.tables);
@@ -131,6 +138,7 @@ void eraseAt(List &list, size_t at) {
 } // namespace
 
 bool Recording::letGo(Storage &storage) {
+  writeWords();
   const Storage::Place *place = storage.placeIn(*this);
   auto isPublished = [&](auto &entry) { return entry.first.get() == &storage; };
   if (isUnderway || place->written || isUsed(trace, place->id) ||
@@ -173,6 +181,7 @@ void Recording::wasSent(int64_t id, uint64_t handle) {
 
 void Recording::dropOp(size_t op, const Reason &reason) {
   mark_ = {};
+  writeWords();
   PrunedTrace pruned = pruneTrace(trace, op);
   trace = std::move(pruned.trace);
   tables.forgetValues();
@@ -213,6 +222,7 @@ void Recording::clear() {
     }
   }
   changes_.clear();
+  recipe = nullptr;
   storages.clear();
   stateHandles.clear();
   uploads.clear();

@@ -5,6 +5,7 @@
 #define SOJOURN_FRONTEND_RECORDING_RECORDING_H
 
 #include "frontend/tables/TableRecords.h"
+#include "frontend/recording/Recipe.h"
 #include "frontend/recording/Tensor.h"
 #include "frontend/recording/Trace.h"
 #include "runtime/wire/Step.h"
@@ -51,6 +52,8 @@ public:
   Recording &operator=(const Recording &) = delete;
 
   Trace trace;
+  /// Of a replayed call that is alone in the trace: its words are the recipe's, and not in the trace.
+  std::shared_ptr<Recipe> recipe;
   std::vector<Storage *> storages;    ///< by trace id; nullptr once dead
   std::vector<uint64_t> stateHandles; ///< by order of state inputs
   std::vector<at::Tensor> uploads;    ///< by order of upload inputs
@@ -76,6 +79,8 @@ public:
 
   /// Nothing that an owner would have to do.
   bool empty() const;
+  /// The trace gets the words of its recipe, if it has one: for all that looks at words.
+  void writeWords();
   // --- storages that the next op uses (RecordingUses.cpp) ---
   /// The id of a storage; the first use makes it an input. Throws Error if its value is lost, or was not sent yet by
   /// the thread that records it.

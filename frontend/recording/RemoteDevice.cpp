@@ -194,10 +194,9 @@ std::vector<uint64_t> RemoteDevice::takeReleases(const Recording *own) {
   return handles_.takeReleases(needed);
 }
 
-void RemoteDevice::countSteps(uint64_t committed, uint64_t dropped) {
+void RemoteDevice::countSteps(uint64_t committed) {
   DeviceLock lock(mutex_);
   counts_.steps += committed;
-  counts_.steps_dropped += dropped;
 }
 
 bool RemoteDevice::closeTraces(const Reason &reason) {

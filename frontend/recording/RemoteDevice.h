@@ -139,8 +139,8 @@ public:
   void abandon(Recording &recording);
   /// Cuts the calling thread's trace back to its mark.
   void rollback(const Reason &reason);
-  /// Counts steps that have committed, and drops of steps.
-  void countSteps(uint64_t committed, uint64_t dropped);
+  /// Counts steps that have committed.
+  void countSteps(uint64_t committed);
   /// Takes the releases that may travel with a step: not those of handles that open traces, except `own`, take as
   /// states.
   std::vector<uint64_t> takeReleases(const Recording *own = nullptr);

@@ -14,6 +14,23 @@
 
 namespace sojourn::frontend {
 
+/// What a tensor argument has to be like, for calls that are alike: a replay takes any such tensor.
+struct TensorForm {
+  explicit TensorForm(const at::Tensor &tensor)
+      : device(tensor.device()), dtype(plainType(tensor)), sizes(tensor.sizes().vec()), strides(tensor.strides().vec()),
+        offset(tensor.storage_offset()) {}
+  bool fits(const at::Tensor &tensor) const {
+    return dtype != at::ScalarType::Undefined && !tensor.requires_grad() && tensor.device() == device &&
+           plainType(tensor) == dtype && tensor.sizes() == sizes && tensor.strides() == strides &&
+           tensor.storage_offset() == offset;
+  }
+
+  c10::Device device;
+  at::ScalarType dtype;
+  std::vector<int64_t> sizes, strides;
+  int64_t offset;
+};
+
 /// Tensors that a function uses without taking them: parameters, whose gradients it may leave, and others.
 class Watched {
 public:
@@ -99,6 +116,22 @@ public:
   /// Records it again in the calling thread's open step.
   std::shared_ptr<RepeatedCall> repeat(const std::shared_ptr<const CallEntry> &entry,
                                        const std::vector<double> &values) const;
+
+  /// Records it in a step of its own, which `send` ends. Where that throws nothing was sent.
+  template <class Send>
+  std::shared_ptr<RepeatedCall> repeatInStep(const std::shared_ptr<const CallEntry> &entry,
+                                             const std::vector<double> &values, Send send) const {
+    Steps::begin();
+    std::shared_ptr<RepeatedCall> made;
+    try {
+      made = repeat(entry, values);
+    } catch (...) {
+      Steps::abort();
+      throw;
+    }
+    send();
+    return made;
+  }
 
 private:
   friend class RepeatedCall;

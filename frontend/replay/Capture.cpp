@@ -28,12 +28,13 @@ public:
 
   void run() {
     const Trace &trace = open_.trace;
-    segment_.words_.assign(trace.words.begin() + static_cast<std::ptrdiff_t>(mark_.words), trace.words.end());
+    std::vector<Word> &words = segment_.recipe_->words;
+    words.assign(trace.words.begin() + static_cast<std::ptrdiff_t>(mark_.words), trace.words.end());
     segment_.defaultFloat_ = trace.defaultFloat;
-    if (!segment_.words_.empty() && static_cast<Record>(segment_.words_[0]) == Record::DefaultFloat) {
-      segment_.words_.erase(segment_.words_.begin(), segment_.words_.begin() + 2);
+    if (!words.empty() && static_cast<Record>(words[0]) == Record::DefaultFloat) {
+      words.erase(words.begin(), words.begin() + 2);
     }
-    TraceWalk(segment_.words_, *this).run();
+    TraceWalk(words, *this).run();
     numberThem();
   }
 
@@ -61,11 +62,14 @@ public:
       tableRef();
     }
   }
-  void number(size_t at) { segment_.integers_.push_back({at, std::exchange(segment_.words_[at], 0), true, {}}); }
+  void number(size_t at) {
+    segment_.integers_.push_back({at, std::exchange(segment_.recipe_->words[at], 0), true, {}});
+    segment_.recipe_->integers.emplace_back(at, segment_.integers_.back().value);
+  }
   void tableRef() { segment_.obstacle = "it reads a table; read its batches outside and pass them"; }
   void reference(size_t at, bool, bool isMutated) {
     segment_.references_.push_back(at);
-    const Word id = segment_.words_[at];
+    const Word id = segment_.recipe_->words[at];
     if (numbers_[static_cast<size_t>(id)] == LeftTensor::kNone) {
       numbers_[static_cast<size_t>(id)] = 0;
       found_.push_back(id);
@@ -75,7 +79,7 @@ public:
     }
   }
   void result(size_t at) {
-    const Word *words = segment_.words_.data() + at;
+    const Word *words = segment_.recipe_->words.data() + at;
     if (words[0] < 0) {
       return;
     }
@@ -106,7 +110,7 @@ private:
       segment_.values_.push_back(result == results_.end() ? Value() : std::move(result->second));
     }
     for (size_t position : segment_.references_) {
-      Word &id = segment_.words_[position];
+      Word &id = segment_.recipe_->words[position];
       id = numbers_[static_cast<size_t>(id)];
     }
     for (int64_t id : written_) {
@@ -209,10 +213,10 @@ std::shared_ptr<Segment> Segment::capture(const std::shared_ptr<Session> &sessio
   }
   for (size_t at = mark.trace.slots; at < trace.slots.size(); ++at) {
     segment->slots_.push_back({trace.slots[at], true, {}});
-    segment->slotOps_.push_back(trace.slotOps[at] - static_cast<uint32_t>(mark.trace.origins));
+    segment->recipe_->slotOps.push_back(trace.slotOps[at] - static_cast<uint32_t>(mark.trace.origins));
   }
-  segment->origins_.assign(trace.origins.begin() + static_cast<std::ptrdiff_t>(mark.trace.origins),
-                           trace.origins.end());
+  segment->recipe_->origins.assign(trace.origins.begin() + static_cast<std::ptrdiff_t>(mark.trace.origins),
+                                   trace.origins.end());
   segment->seeds_.assign(trace.seeds.begin() + static_cast<std::ptrdiff_t>(mark.trace.seeds), trace.seeds.end());
   auto keep = [&](const at::Tensor &seen, LeftTensor tensor) {
     if (plainType(seen) != storageOf(seen)->dtype) {

@@ -11,31 +11,14 @@ namespace sojourn::frontend {
 
 QuietCall::QuietCall(std::shared_ptr<CapturedCall> call, std::shared_ptr<const Watched> watched,
                      std::vector<RateGroup> groups, const std::vector<at::Tensor> &arguments, HostNumbers host)
-    : call_(std::move(call)), watched_(std::move(watched)), groups_(std::move(groups)), forms_(formsOf(arguments)),
-      host_(std::move(host)) {}
-
-std::vector<QuietCall::Form> QuietCall::formsOf(const std::vector<at::Tensor> &tensors) {
-  std::vector<Form> forms;
-  for (const at::Tensor &tensor : tensors) {
-    forms.push_back(
-        {tensor.device(), plainType(tensor), tensor.sizes().vec(), tensor.strides().vec(), tensor.storage_offset()});
-  }
-  return forms;
-}
+    : call_(std::move(call)), watched_(std::move(watched)), groups_(std::move(groups)),
+      forms_(arguments.begin(), arguments.end()), host_(std::move(host)) {}
 
 bool LoopedCalls::add(const CapturedCall &call, const std::shared_ptr<const CallEntry> &entry,
                       const std::vector<double> &values, const HostNumbers &host) {
   calls_.reserve(calls_.size() + 1);
-  Steps::begin();
-  std::shared_ptr<RepeatedCall> made;
-  try {
-    made = call.repeat(entry, values);
-  } catch (...) {
-    Steps::abort();
-    throw;
-  }
   const uint64_t held = trip_->held, committed = trip_->committed;
-  endStep(trip_, /*holds=*/true);
+  std::shared_ptr<RepeatedCall> made = call.repeatInStep(entry, values, [&] { endStep(trip_, /*holds=*/true); });
   if (trip_->held == held && trip_->committed == committed) {
     return false;
   }
@@ -53,11 +36,7 @@ void LoopedCalls::takeBack(size_t first) {
 
 std::optional<bool> QuietCall::repeat(const std::vector<at::Tensor> &arguments, const std::vector<double> &floats,
                                       LoopedCalls &calls) const {
-  auto isSame = [](const at::Tensor &tensor, const Form &form) {
-    return form.dtype != at::ScalarType::Undefined && !tensor.requires_grad() && tensor.device() == form.device &&
-           plainType(tensor) == form.dtype && tensor.sizes() == form.sizes && tensor.strides() == form.strides &&
-           tensor.storage_offset() == form.offset;
-  };
+  auto isSame = [](const at::Tensor &tensor, const TensorForm &form) { return form.fits(tensor); };
   if (!std::equal(arguments.begin(), arguments.end(), forms_.begin(), forms_.end(), isSame)) {
     return std::nullopt;
   }

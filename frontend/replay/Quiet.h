@@ -51,19 +51,10 @@ public:
                              LoopedCalls &calls) const;
 
 private:
-  struct Form {
-    c10::Device device;
-    at::ScalarType dtype;
-    std::vector<int64_t> sizes, strides;
-    int64_t offset;
-    bool operator==(const Form &) const = default;
-  };
-  static std::vector<Form> formsOf(const std::vector<at::Tensor> &tensors);
-
   std::shared_ptr<CapturedCall> call_;
   std::shared_ptr<const Watched> watched_;
   std::vector<RateGroup> groups_;
-  std::vector<Form> forms_;
+  std::vector<TensorForm> forms_;
   HostNumbers host_;
 };
 

@@ -73,7 +73,8 @@ std::optional<size_t> Segment::placeOf(const PublishedState *state) const {
 }
 
 std::string Segment::differs(const Segment &other) const {
-  if (words_ != other.words_ || defaultFloat_ != other.defaultFloat_ || seeds_.size() != other.seeds_.size()) {
+  if (recipe_->words != other.recipe_->words || defaultFloat_ != other.defaultFloat_ ||
+      seeds_.size() != other.seeds_.size()) {
     return "it recorded other ops than the previous call";
   }
   auto same = [](const LeftTensor &a, const LeftTensor &b) {
@@ -147,7 +148,7 @@ std::string Segment::explain(const Segment &before) {
     slot.isConstant = earlier.isConstant && earlier.bits == slot.bits;
     if (!slot.isConstant && slot.sources.empty()) {
       return "a number changed from call to call (" + textOf(earlier.bits) + ", then " + textOf(slot.bits) + ")" +
-             describeOrigin(origins_[slotOps_[at]]);
+             describeOrigin(recipe_->origins[recipe_->slotOps[at]]);
     }
   }
   for (size_t i = 0; i < integers_.size(); ++i) {
@@ -203,55 +204,51 @@ bool Segment::fits(const CallTensors &call) const {
   });
 }
 
-Replayed Segment::replay(const CallTensors &call, const std::vector<double> &values) const {
-  const std::shared_ptr<Session> session = session_.lock();
-  if (!session) {
-    raise(ErrorKind::Error, "the session that recorded this call has ended");
+Storage *Segment::known(const Value &value, const CallTensors &call) const {
+  switch (value.from) {
+  case From::Argument: return storageOf(call.arguments[value.places.front()]);
+  case From::Gradient: return storageOf(call.gradients[value.places.front()]);
+  case From::Fixed: return value.fixed.get();
+  default: return nullptr;
   }
-  DeviceLock lock(session->mutex());
-  session->requireOpen();
-  Recording &open = session->recording();
-  Trace &trace = open.trace;
-  trace.setDefaultFloat(defaultFloat_);
-  for (const Value &value : values_) { // before results get their ids
-    Storage *known = value.from == From::Argument   ? storageOf(call.arguments[value.places.front()])
-                     : value.from == From::Gradient ? storageOf(call.gradients[value.places.front()])
-                                                    : value.fixed.get();
-    if (known) {
-      open.unpack(*known, origins_.empty() ? Origin() : origins_.front());
-    }
-    if (known && !value.isWritten) {
-      open.readAgain(*known, origins_.empty() ? Origin() : origins_.front());
+}
+
+void Segment::prepare(const CallTensors &call, Recording &open) const {
+  const Origin first = recipe_->origins.empty() ? Origin() : recipe_->origins.front();
+  for (const Value &value : values_) {
+    if (Storage *storage = known(value, call)) {
+      open.unpack(*storage, first);
+      if (!value.isWritten) {
+        open.readAgain(*storage, first);
+      }
     }
   }
+}
+
+std::vector<int64_t> Segment::enter(const CallTensors &call, Recording &open, Storages &storages) const {
   std::vector<int64_t> ids;
   ids.reserve(values_.size());
-  std::vector<c10::intrusive_ptr<Storage>> storages(values_.size());
+  storages.resize(values_.size());
   for (size_t number = 0; number < values_.size(); ++number) {
     const Value &value = values_[number];
     c10::intrusive_ptr<Storage> &storage = storages[number];
-    switch (value.from) {
-    case From::Argument: storage = remoteImpl(call.arguments[value.places.front()])->remoteStorage(); break;
-    case From::Gradient: storage = remoteImpl(call.gradients[value.places.front()])->remoteStorage(); break;
-    case From::Copied:
-      storage = session->makeUpload(
-          asUploaded(call.arguments[value.places.front()], value.contents.scalar_type(), value.sizes, value.strides));
-      break;
-    case From::Constant:
-      storage = session->makeUpload(
-          asUploaded(value.contents, value.contents.scalar_type(), value.sizes, value.strides), /*fresh=*/true);
-      break;
-    case From::Fixed: storage = value.fixed; break;
-    case From::Result:
+    if (value.from == From::Result) {
       if (value.isKept) {
-        OutputMeta meta{value.sizes, value.strides, scalarTypeOf(value.element), true};
-        storage = open.makeResult(meta);
+        storage = open.makeResult({value.sizes, value.strides, scalarTypeOf(value.element), true});
         storage->isTrained = value.isTrained;
-        ids.push_back(trace.storageCount - 1);
+        ids.push_back(open.trace.storageCount - 1);
       } else {
         ids.push_back(open.makeHidden());
       }
       continue;
+    }
+    if (Storage *there = known(value, call)) {
+      storage = there->strong();
+    } else {
+      const bool isCopied = value.from == From::Copied;
+      const at::Tensor &source = isCopied ? call.arguments[value.places.front()] : value.contents;
+      storage = open.device().makeUpload(asUploaded(source, value.contents.scalar_type(), value.sizes, value.strides),
+                                         /*fresh=*/!isCopied);
     }
     storage->isTrained = storage->isTrained || value.isTrained;
     if (value.isWritten) {
@@ -259,8 +256,25 @@ Replayed Segment::replay(const CallTensors &call, const std::vector<double> &val
     }
     ids.push_back(open.idOf(*storage));
   }
+  return ids;
+}
+
+void Segment::write(const std::vector<int64_t> &ids, const std::vector<double> &values, bool isAlone,
+                    Recording &open) const {
+  Trace &trace = open.trace;
+  for (const Slot &slot : slots_) {
+    trace.slots.push_back(slot.isConstant ? slot.bits : bitsOf(values[slot.sources.front()]));
+  }
+  for (size_t i = 0; i < seeds_.size(); ++i) {
+    trace.seeds.push_back(drawDefaultSeed());
+  }
+  open.device().counts().ops_recorded += recipe_->origins.size();
+  if (isAlone) {
+    open.recipe = recipe_;
+    return;
+  }
   const size_t begin = trace.words.size();
-  trace.words.insert(trace.words.end(), words_.begin(), words_.end());
+  trace.words.insert(trace.words.end(), recipe_->words.begin(), recipe_->words.end());
   for (size_t position : references_) {
     Word &word = trace.words[begin + position];
     word = ids[static_cast<size_t>(word)];
@@ -270,16 +284,13 @@ Replayed Segment::replay(const CallTensors &call, const std::vector<double> &val
         integer.isConstant ? integer.value : static_cast<Word>(values[integer.sources.front()]);
   }
   const auto firstOp = static_cast<uint32_t>(trace.origins.size());
-  trace.origins.insert(trace.origins.end(), origins_.begin(), origins_.end());
-  for (size_t at = 0; at < slots_.size(); ++at) {
-    const Slot &slot = slots_[at];
-    trace.slots.push_back(slot.isConstant ? slot.bits : bitsOf(values[slot.sources.front()]));
-    trace.slotOps.push_back(firstOp + slotOps_[at]);
+  trace.origins.insert(trace.origins.end(), recipe_->origins.begin(), recipe_->origins.end());
+  for (uint32_t op : recipe_->slotOps) {
+    trace.slotOps.push_back(firstOp + op);
   }
-  for (size_t i = 0; i < seeds_.size(); ++i) {
-    trace.seeds.push_back(drawDefaultSeed());
-  }
-  session->counts().ops_recorded += origins_.size();
+}
+
+Replayed Segment::leave(const Storages &storages, Recording &open) const {
   Replayed made;
   for (const Release &release : publishes_) {
     auto state = std::make_shared<PublishedState>();
@@ -303,6 +314,29 @@ Replayed Segment::replay(const CallTensors &call, const std::vector<double> &val
     made.gradients.push_back(tensorOf(left));
   }
   return made;
+}
+
+Replayed Segment::replay(const CallTensors &call, const std::vector<double> &values) const {
+  const std::shared_ptr<Session> session = session_.lock();
+  if (!session) {
+    raise(ErrorKind::Error, "the session that recorded this call has ended");
+  }
+  DeviceLock lock(session->mutex());
+  session->requireOpen();
+  Recording &open = session->recording();
+  prepare(call, open);
+  const Trace &trace = open.trace;
+  const bool isFirst = trace.storageCount == 0 && trace.words.empty() && trace.tables.empty() &&
+                       trace.defaultFloat == defaultFloat_ && open.publishes.empty();
+  open.trace.setDefaultFloat(defaultFloat_);
+  Storages storages;
+  const std::vector<int64_t> ids = enter(call, open, storages);
+  // Of two arguments that are one tensor the ids are equal.
+  const bool isAlone =
+      isFirst && trace.storageCount == static_cast<int64_t>(ids.size()) &&
+      std::all_of(integers_.begin(), integers_.end(), [](auto &integer) { return integer.isConstant; });
+  write(ids, values, isAlone, open);
+  return leave(storages, open);
 }
 
 void Segment::settle(const CallTensors &call, const Replayed &made) const {

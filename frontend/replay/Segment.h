@@ -54,7 +54,7 @@ public:
   const std::vector<uint64_t> &seeds() const { return seeds_; }
   size_t publishes() const { return publishes_.size(); }
   /// Whether it recorded nothing.
-  bool empty() const { return words_.empty() && publishes_.empty(); }
+  bool empty() const { return recipe_->words.empty() && publishes_.empty(); }
   /// Which of its publishes this is.
   std::optional<size_t> placeOf(const PublishedState *state) const;
 
@@ -110,16 +110,25 @@ private:
   /// As a call uploads it: in another dtype, expanded or laid out otherwise.
   static at::Tensor asUploaded(const at::Tensor &tensor, at::ScalarType dtype, const Dims &sizes, const Dims &strides);
   static bool isUploadOf(const at::Tensor &tensor, const at::Tensor &upload);
+  using Storages = std::vector<c10::intrusive_ptr<Storage>>;
+  /// The storage of a value that comes from outside; null for one that is uploaded or computed.
+  Storage *known(const Value &value, const CallTensors &call) const;
+  /// Before its values get ids: what the trace has to hold for them first.
+  void prepare(const CallTensors &call, Recording &open) const;
+  /// Enters its values; `storages` gets those that have one. Returns their ids, by number.
+  std::vector<int64_t> enter(const CallTensors &call, Recording &open, Storages &storages) const;
+  /// Writes its ops, or lets the trace refer to its recipe where `isAlone`; and what they take beside values.
+  void write(const std::vector<int64_t> &ids, const std::vector<double> &values, bool isAlone, Recording &open) const;
+  /// Publishes, outputs and gradients of a call that was recorded.
+  Replayed leave(const Storages &storages, Recording &open) const;
   LeftTensor left(const at::Tensor &tensor, const std::vector<int64_t> &numbers, const Recording &open) const;
 
   std::weak_ptr<Session> session_;
-  std::vector<Word> words_;        ///< with numbers of values for ids
-  std::vector<size_t> references_; ///< positions of these
-  std::vector<Value> values_;      ///< by number
+  std::shared_ptr<Recipe> recipe_ = std::make_shared<Recipe>(); ///< with numbers of values for ids
+  std::vector<size_t> references_;                              ///< positions of these in its words
+  std::vector<Value> values_;                                   ///< by number
   std::vector<Slot> slots_;
   std::vector<Integer> integers_;
-  std::vector<uint32_t> slotOps_;
-  std::vector<Origin> origins_;
   std::vector<uint64_t> seeds_;
   Element defaultFloat_ = Element::f32;
   std::vector<LeftTensor> outputs_, gradients_;

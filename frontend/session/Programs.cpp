@@ -76,7 +76,7 @@ ProgramRun Session::runProgram(wire::Step step, const StepFollower &follow) {
     spending_.note(step, connection_.client());
   }
   news_.add(reply.notes);
-  countSteps(run.steps, 0);
+  countSteps(run.steps);
   for (size_t at = 0; at < sizes.size(); ++at) {
     handles().subtract(at < run.steps ? sizes[at].second : sizes[at].first);
   }

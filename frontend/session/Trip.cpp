@@ -236,7 +236,7 @@ size_t HeldSteps::sendOnce(Connection &connection, Spending &spending, News &new
   }
   trip->failure = following.interruption ? following.interruption : trip->failure;
   trip->committed += reply.steps;
-  connection.device().countSteps(reply.steps, 0);
+  connection.device().countSteps(reply.steps);
   news.add(reply.notes);
   if (trip->isOver()) {
     takeBack(connection.device(), reply.steps, unknown ? kUnknownOutcome : trip->failure ? kNotRun : kStopped, unknown);

@@ -284,20 +284,12 @@ class Replay:
                 types = [type(leaf) for leaf in leaves]
                 self._local.last = plan, quiet, columns, types, keys if has_dicts(keys) else None
             return None
-        _sojourn.step_begin()
         try:
-            made = plan.call.repeat(entry, self._local.values)
-        except BaseException:
-            _sojourn.step_abort()
-            raise
-        try:
-            _sojourn.step_end()
+            made = _sojourn.replay_step(plan.call, entry, self._local.values, plan.host)
         except BaseException:
             drop_lost_gradients()
             raise
         connections.tell()
-        made.settle()
-        plan.host.advance(self._local.values)
         return plan.results(made, leaves)
 
     def _trace(self, kind: _Kind, plan, reason, leaves, spec, tensors, floats, loop, followed: Followed, free):
@@ -377,7 +369,9 @@ class Replay:
         call.note(numbers.values)
         if before is not None:
             difference = _STALE if before.is_stale else ""
-            difference = difference or ("it computed other numbers" if plan.computed != computed else call.differs(before))
+            difference = difference or (
+                "it computed other numbers" if plan.computed != computed else call.differs(before)
+            )
             difference = difference or ("" if plan.outputs == outputs else "it returned another tree")
         repeats = before is not None and not difference and len(numbers.base) == len(plan.base)
         if repeats and (why := call.explain(before)):
