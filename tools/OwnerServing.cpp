@@ -59,7 +59,7 @@ llvm::Error takeSettings(Arguments &arguments) {
   for (const FlagSetting *setting : arguments.flags) {
     settings.*setting->flag = true;
   }
-  // Of the processors that this process may use: a container may have fewer than the machine.
+  // Of the processors that this process may run on, which may be fewer than the machine has.
   settings.settle(std::max(1u, llvm::hardware_concurrency().compute_thread_count()));
   return llvm::Error::success();
 }

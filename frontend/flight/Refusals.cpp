@@ -8,6 +8,7 @@ void Flight::refuse(bool explicitStep, const std::string &refusal) {
   {
     DeviceLock lock(session->mutex());
     dropRefused(explicitStep, refusal);
+    recording->writeWords();
   }
   // What is left may hold another op that cannot be compiled: a later flush must not fail for this one.
   bool isRefused = !refusal_.empty();

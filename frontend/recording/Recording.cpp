@@ -138,11 +138,13 @@ void eraseAt(List &list, size_t at) {
 } // namespace
 
 bool Recording::letGo(Storage &storage) {
+  if (isUnderway) {
+    return false; // its thread reads it, without the lock
+  }
   writeWords();
   const Storage::Place *place = storage.placeIn(*this);
   auto isPublished = [&](auto &entry) { return entry.first.get() == &storage; };
-  if (isUnderway || place->written || isUsed(trace, place->id) ||
-      std::any_of(publishes.begin(), publishes.end(), isPublished)) {
+  if (place->written || isUsed(trace, place->id) || std::any_of(publishes.begin(), publishes.end(), isPublished)) {
     return false;
   }
   const int64_t id = place->id;

@@ -52,7 +52,8 @@ public:
   Recording &operator=(const Recording &) = delete;
 
   Trace trace;
-  /// Of a replayed call that is alone in the trace: its words are the recipe's, and not in the trace.
+  /// Of a replayed call that is alone in the trace: its words are the recipe's, and not in the trace. Who records more
+  /// finds them written (`RemoteDevice::recording`).
   std::shared_ptr<Recipe> recipe;
   std::vector<Storage *> storages;    ///< by trace id; nullptr once dead
   std::vector<uint64_t> stateHandles; ///< by order of state inputs

@@ -58,6 +58,7 @@ Recording &ThreadState::at(RemoteDevice &device) {
     slot = {device.weak_from_this(), &device, std::make_shared<Recording>(device)};
     device.adopt(*slot.recording);
   }
+  slot.recording->writeWords(); // what is recorded next comes after them
   if (step && !step->touched[device.index()]) {
     step->touched[device.index()] = device.shared_from_this();
     slot.recording->mark();

@@ -10,7 +10,6 @@ namespace sojourn::frontend {
 
 void TraceWriter::beginOp(Word entry, size_t argumentCount, const Origin &origin) {
   open_.device().requireOpen();
-  open_.writeWords(); // of a call that was replayed before
   trace_.setDefaultFloat(elementOf(c10::get_default_dtype_as_scalartype()));
   trace_.push(Record::Op);
   trace_.push(entry);

@@ -36,7 +36,7 @@ from .uses import HostOps, Uses, before_module, reached_from, tracing, unfit
 
 _KINDS_MOST, _PLANS_MOST = 16, 8  # per function and thread, per kind of call; those not used for longest go
 _REASONS_MOST = 32
-_STALE = "a CPU tensor that it uploads and does not take as an argument was changed in place"
+_STALE = "a CPU tensor that it uploads was changed in place; pass it as an argument"
 _ONE = pytree.tree_flatten(0)[1]
 _replays: weakref.WeakSet[Replay] = weakref.WeakSet()
 
@@ -368,17 +368,16 @@ class Replay:
         before, difference, computed = plan.call, "", followed.computed()
         call.note(numbers.values)
         if before is not None:
-            difference = _STALE if before.is_stale else ""
-            difference = difference or (
-                "it computed other numbers" if plan.computed != computed else call.differs(before)
-            )
+            difference = "it computed other numbers" if plan.computed != computed else call.differs(before)
             difference = difference or ("" if plan.outputs == outputs else "it returned another tree")
         repeats = before is not None and not difference and len(numbers.base) == len(plan.base)
         if repeats and (why := call.explain(before)):
-            raise Unsupported(
-                f"{self._name()} cannot be replayed: {why}: no argument, rate or counter explains it; pass it as a "
-                "float argument of the function, or trace each call (without replay=True)"
-            )
+            if not before.is_stale:
+                raise Unsupported(
+                    f"{self._name()} cannot be replayed: {why}: no argument, rate or counter explains it; pass it as a "
+                    "float argument of the function, or trace each call (without replay=True)"
+                )
+            repeats, difference = False, _STALE  # a CPU tensor of one element is a number of an op
         if repeats:
             plan.varied.update(at for at, pair in enumerate(zip(numbers.base, plan.base)) if pair[0] != pair[1])
         plan.looked |= followed.looked

@@ -70,7 +70,7 @@ class step:
     Other work of the function in Python (prints, appends, counts) happens only in traced calls. A call with different
     tensors, other arguments, modules' modes, hooks or options is traced; `sojourn.explain()` says why. Later changes of
     globals and closures are ignored, except in modules, and except changes in place of CPU tensors that the function
-    uploads (those made through NumPy's view of their memory are not counted by torch). Returned tensors carry no autograd graph.
+    uploads (torch does not count those made through `.data` or NumPy's view of the memory). Returned tensors carry no autograd graph.
 
     Float arguments, and integer arguments that differ between calls, may be numbers of ops: `x * i`, or
     `x * (base * 0.9**i)`. An integer that does more (a branch, an index, a size, text) is traced anew for each value,

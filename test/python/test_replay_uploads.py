@@ -147,7 +147,8 @@ def test_a_tensor_that_is_reached_may_change_in_place(device, seed, name, change
         x = torch.randn(4)
         torch.testing.assert_close(call(x.to(device)).value, REACHED[name](x, t), rtol=1e-6, atol=1e-6)
     if name in ("uploaded", "copied"):
-        assert call.replayed == 16 - 2 - 2 - 2, sojourn.explain()
+        # Two calls are traced at first and at each change, or one where the contents are as they were.
+        assert call.replayed == 10 + (change in ("an entry", "from elsewhere")), sojourn.explain()
         assert "was changed in place" in sojourn.explain()
 
 
