@@ -191,7 +191,8 @@ void bindUses(py::module_ &m) {
            py::arg("is_free"), py::arg("computed"), py::arg("arguments"))
       .def_static("can_take", &ReadyCall::canTake, py::arg("arguments"))
       .def("repeat", &ReadyCall::repeat, py::arg("arguments"), "The replayed call; None if the call must be examined.");
-  m.def("replay_step", &replayStep, py::arg("call"), py::arg("entry"), py::arg("values"), py::arg("host"));
+  m.def("replay_step", &replayStep, py::arg("call"), py::arg("entry"), py::arg("values"), py::arg("host"),
+        "Replays a call in a step of its own, sent at once; `host`: the numbers on the host that a call changes.");
   py::class_<LoopedCalls>(m, "LoopedCalls")
       .def(py::init<std::shared_ptr<Trip>>(), py::arg("trip"))
       .def(

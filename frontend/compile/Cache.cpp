@@ -44,7 +44,7 @@ void TraceCache::explain(const Trace &trace, Explanation explanation, const Comp
   explanations_.push_back(std::move(explanation));
 }
 
-/// Why a trace that no other resembles but in its words gets a program.
+/// The difference from the nearest of the latest traces.
 Explanation TraceCache::explainNew(const Trace &trace) {
   constexpr size_t kCompared = 32;
   size_t left = kCompared, best = 0;
@@ -60,7 +60,7 @@ Explanation TraceCache::explainNew(const Trace &trace) {
   return explainDifference(trace, best > 0 ? &nearest : nullptr);
 }
 
-/// Of one that differs from the last of its family in an integer that has to be known when compiling.
+/// The integer, known when compiling, in which a trace differs from the last of its family; none: nothing.
 std::optional<Explanation> TraceCache::explainFixed(const Trace &trace, const Skeleton &skeleton,
                                                     const Family &family) {
   if (family.variants.empty()) {
@@ -105,7 +105,7 @@ Compilation TraceCache::find(const Trace &trace, bool &hit, Forms forms) {
   return compileSpecial(trace, key);
 }
 
-/// Of a trace without a program of its own: a general form that is there, or is made now, else a program of its own.
+/// The program of a trace that has none of its own yet: an existing general form, a new one, or a program of its own.
 Compilation TraceCache::findGeneral(const Trace &trace, const Key &key, Skeleton &skeleton, bool &hit) {
   Key familyKey;
   Family &family = familyOf(trace, skeleton, familyKey);

@@ -219,7 +219,7 @@ bool Family::Variant::serves(const Skeleton &skeleton) const {
   return true;
 }
 
-/// What is one class by all sightings, this one included: equal before and equal now.
+/// Classes by all sightings, this one included: integers that were equal before and are equal now.
 Classes Family::Variant::widened(const Skeleton &skeleton, const std::vector<bool> &isFixed) const {
   Classes wide(values.size(), -1);
   std::map<std::pair<std::pair<int32_t, int64_t>, int64_t>, int32_t> known;
@@ -256,7 +256,7 @@ size_t Family::bytes() const {
   return bytes;
 }
 
-/// Which integers the refusal of a general form is about: of those that vary newly, the ones of the op to blame, else
+/// Fixes the integers to blame for a refused general form: of those that vary newly, the ones of the refused op, else
 /// all of them.
 void Family::fix(const Variant &variant, const Skeleton &skeleton, const Classes &classes, const Compilation &refused) {
   auto fixWhere = [&](auto isMeant) {

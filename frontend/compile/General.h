@@ -49,7 +49,7 @@ std::vector<uint64_t> runNumbers(const Skeleton &skeleton, const Classes &classe
 /// The traces of one skeleton: which of its integers have to be known when compiling, and a general form for each set
 /// of values of those.
 struct Family {
-  /// Of these the oldest are forgotten.
+  /// Bound of `variants`; the oldest is forgotten.
   static constexpr size_t kVariants = 64;
 
   /// The integers as they were first seen, and the form that serves for others.
@@ -67,7 +67,7 @@ struct Family {
   std::deque<Variant> variants;
 
   Variant *find(const Skeleton &skeleton);
-  /// A first sighting of other fixed integers, which compiled to a program of its own.
+  /// Notes the first trace with these fixed integers, which has a program of its own.
   void see(const Skeleton &skeleton);
   /// `refused`: what came of a general form of `classes`; the integers that it is about are fixed.
   void fix(const Variant &variant, const Skeleton &skeleton, const Classes &classes, const Compilation &refused);

@@ -34,8 +34,8 @@ public:
 
   /// Of a trace that is not sent: drops what was refused, and all of an explicit step; the rest is open again.
   void refuse(bool explicitStep, const std::string &refusal);
-  /// After a failed exchange of what nobody declared a step: what it published is lost where the owner refused that,
-  /// and the rest is open again, or sent alone. Whether the rest was saved.
+  /// After a failed exchange of an undeclared step: its publishes are lost if the owner refused them, and the rest is
+  /// open again, or sent alone. Whether the rest was saved.
   bool keepRest();
   /// Nothing was asked for: the trace is open again, without its last publish.
   void takeBackPublish();

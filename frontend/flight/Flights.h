@@ -13,16 +13,15 @@ namespace sojourn::frontend {
 /// Sends what the calling thread has open at these sessions (in order of their index). Every owner
 /// is sent to before any is waited for.
 ///
-/// A trace that does not compile is not sent. In an explicit step nothing is then: all of the step
-/// is dropped. Else every op that is refused goes with all that depends on it, the rest stays for
-/// the next flush, and the other sessions' traces travel. What an owner committed stays committed
-/// whatever another one does. Throws the first failure, at the end.
+/// A trace that does not compile is not sent. An explicit step is then dropped at all sessions. Of an undeclared one,
+/// each refused op is dropped with all that depends on it, the rest stays for the next flush, and the other sessions'
+/// traces travel. A commit of one owner stands, whatever another one does. Throws the first failure, at the end.
 ///
 /// Where values may not leave, or their price is not paid, a flush loses its publishes; what else is pending, and costs
 /// nothing, stays for the next.
 ///
-/// `trip`: what is held for it elsewhere goes first. `holds`: an explicit step at one owner is held back for it
-/// instead, and sent with the others once there are enough; what goes wrong then is in the trip.
+/// `trip`: its steps that are held at another session are sent first. `holds`: an explicit step at one owner is held
+/// back for the trip, and sent with the others once there are enough; its failure is then in the trip.
 void sendAll(const std::vector<std::shared_ptr<Session>> &sessions, bool explicitStep,
              const std::shared_ptr<Trip> &trip = nullptr, bool holds = false);
 

@@ -97,7 +97,7 @@ void Flight::prepare() {
   for (auto &[storage, state] : recording->publishes) {
     call.step.spending.releases.push_back(state->terms);
   }
-  // What is compiled ahead of time is run as it was recorded.
+  // A program compiled ahead of time runs as it was recorded.
   TraceCache::Forms forms = session->offline() ? TraceCache::Forms::SpecialOnly : TraceCache::Forms::Any;
   for (;;) {
     Compilation compilation;

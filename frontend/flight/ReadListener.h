@@ -6,7 +6,7 @@
 
 namespace sojourn::frontend {
 
-/// What a process does around reads.
+/// Hooks of the process around reads.
 struct ReadListener {
   /// Before a trip. `isExtra`: no step has just ended that would have travelled anyway. May throw: nothing is read
   /// then.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Values that a script reads outside of a step: what is pending travels with the question, in one trip. A read spends
-// nothing: open values, own ones and what was released already.
+// Reads outside of a step: pending ops travel with the question, in one trip. A read spends nothing: it returns open
+// values, the script's own, and values that were released already.
 #ifndef SOJOURN_FRONTEND_FLIGHT_READS_H
 #define SOJOURN_FRONTEND_FLIGHT_READS_H
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a call recorded, so that it can be sent again.
+// The record of a call, which can be sent again.
 #ifndef SOJOURN_FRONTEND_RECORDING_RECIPE_H
 #define SOJOURN_FRONTEND_RECORDING_RECIPE_H
 

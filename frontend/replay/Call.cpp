@@ -122,9 +122,8 @@ std::shared_ptr<CapturedCall> CapturedCall::capture(const CallEntry &entry, cons
     raise(ErrorKind::Error, "a call can only be captured inside its step");
   }
   if (std::any_of(uploaded.begin(), uploaded.end(), [](const auto &tensor) { return tensor.is_inference(); })) {
-    call->obstacle =
-        "it uploads a CPU tensor made in inference mode, where torch does not count changes in place; pass "
-        "it as an argument, or clone it outside of inference mode";
+    call->obstacle = "it uploads a CPU tensor made in inference mode, where torch does not count changes in place; "
+                     "pass it as an argument, or clone it outside of inference mode";
   } else {
     call->uploaded_ = HostVersions(uploaded);
   }

@@ -117,7 +117,7 @@ public:
   std::shared_ptr<RepeatedCall> repeat(const std::shared_ptr<const CallEntry> &entry,
                                        const std::vector<double> &values) const;
 
-  /// Records it in a step of its own, which `send` ends. Where that throws nothing was sent.
+  /// Records it in a step of its own, which `send` ends. The step is dropped if recording throws.
   template <class Send>
   std::shared_ptr<RepeatedCall> repeatInStep(const std::shared_ptr<const CallEntry> &entry,
                                              const std::vector<double> &values, Send send) const {

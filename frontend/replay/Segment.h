@@ -113,11 +113,11 @@ private:
   using Storages = std::vector<c10::intrusive_ptr<Storage>>;
   /// The storage of a value that comes from outside; null for one that is uploaded or computed.
   Storage *known(const Value &value, const CallTensors &call) const;
-  /// Before its values get ids: what the trace has to hold for them first.
+  /// Records the copies and reads that its values need, before they get ids.
   void prepare(const CallTensors &call, Recording &open) const;
   /// Enters its values; `storages` gets those that have one. Returns their ids, by number.
   std::vector<int64_t> enter(const CallTensors &call, Recording &open, Storages &storages) const;
-  /// Writes its ops, or lets the trace refer to its recipe where `isAlone`; and what they take beside values.
+  /// Writes its ops, or lets the trace refer to the recipe if `isAlone`; in both cases their slots and seeds.
   void write(const std::vector<int64_t> &ids, const std::vector<double> &values, bool isAlone, Recording &open) const;
   /// Publishes, outputs and gradients of a call that was recorded.
   Replayed leave(const Storages &storages, Recording &open) const;

@@ -318,8 +318,9 @@ class Replay:
             result = _detached(result, given)
             found, tree = pytree.tree_flatten(result)
             kinds, computed, published = _kinds(found, given)
-            own = set(map(id, tensors))
-            call = _sojourn.CapturedCall(entry, computed, published, [t for t in host.sent if id(t) not in own])
+            taken = set(map(id, tensors))
+            reached = [t for at, t in host.sent.items() if at not in taken]
+            call = _sojourn.CapturedCall(entry, computed, published, reached)
             changed, advanced = changed_on_host(optimizers, rates, before)
             unknown = "".join(filter(None, map(obstacle_of, optimizers)))
             obstacle = call.obstacle or unknown or host.found or changed or unfit(leaves, uses)
@@ -372,12 +373,10 @@ class Replay:
             difference = difference or ("" if plan.outputs == outputs else "it returned another tree")
         repeats = before is not None and not difference and len(numbers.base) == len(plan.base)
         if repeats and (why := call.explain(before)):
-            if not before.is_stale:
-                raise Unsupported(
-                    f"{self._name()} cannot be replayed: {why}: no argument, rate or counter explains it; pass it as a "
-                    "float argument of the function, or trace each call (without replay=True)"
-                )
-            repeats, difference = False, _STALE  # a CPU tensor of one element is a number of an op
+            raise Unsupported(
+                f"{self._name()} cannot be replayed: {why}: no argument, rate or counter explains it; pass it as a "
+                "float argument of the function, or trace each call (without replay=True)"
+            )
         if repeats:
             plan.varied.update(at for at, pair in enumerate(zip(numbers.base, plan.base)) if pair[0] != pair[1])
         plan.looked |= followed.looked

@@ -110,7 +110,7 @@ class HostOps(TorchDispatchMode):
     def __init__(self):
         super().__init__()
         self.found = ""
-        self.sent: list[torch.Tensor] = []
+        self.sent: dict[int, torch.Tensor] = {}  # by id
         self._known: set[int] = set()
         self._made: list[torch.Tensor] = []  # alive, so that no other tensor gets its id
 
@@ -129,7 +129,7 @@ class HostOps(TorchDispatchMode):
         earlier = [t for t in host if id(t) not in self._known]
         if func is not torch.ops.aten.lift_fresh.default and earlier:
             if not made and any(t.device.type == "owner" for t in (*given, *_tensors(result))):
-                self.sent += earlier
+                self.sent.update((id(t), t) for t in earlier)
             elif not self.found:
                 self.found = f"it computes with a CPU tensor ({func}); do that outside, or at the owner"
         else:

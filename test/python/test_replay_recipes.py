@@ -7,6 +7,7 @@ import random
 import pytest
 import torch
 from remote_support import shared_owner
+from wire_support import wired_owner  # noqa: F401 (the fixture `wire`)
 
 import sojourn
 
@@ -102,8 +103,24 @@ def test_arguments_that_become_one_tensor(device, seed):
     assert call.replayed == 7, sojourn.explain()
 
 
-def test_a_failed_replay_leaves_nothing(device, seed):
-    """A step that the owner did not run takes back its writes, and the next one is itself again."""
+@pytest.mark.parametrize("wire", ["numpy"], indirect=True)  # no value makes a native kernel fail
+@pytest.mark.parametrize("fates, ran", [(["failing"], 0), (["lost", "lost"], 1), (["dropped", "dropped"], 0)])
+def test_a_replay_that_fails(wire, fates, ran):
+    """A step that the owner did not run is taken back, and the next call is sent by the same recipe."""
+    state, x = torch.zeros(3).to(wire.device), torch.ones(3).to(wire.device)
+    call = sojourn.step(replay=True)(lambda x: state.add_(x).sum())
+    for _ in range(5):
+        call(x)
+    wire.fates[:] = list(fates)
+    with pytest.raises(sojourn.OwnerError if fates == ["failing"] else sojourn.ConnectionLost):
+        call(x)
+    assert (call.traced, call.replayed) == (3, 2), sojourn.explain()  # a call that failed counts as neither
+    for at in range(3):
+        assert float(sojourn.publish(call(x))) == (6 + ran + at) * 3
+    assert (call.traced, call.replayed) == (3, 5) and sojourn.publish(state).tolist() == [8 + ran] * 3
+
+
+def test_a_call_within_a_step_that_is_dropped(device, seed):
     state, x = torch.zeros(3).to(device), torch.ones(3).to(device)
     call = sojourn.step(replay=True)(lambda x: state.add_(x).sum())
     for _ in range(5):

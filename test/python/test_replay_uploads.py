@@ -147,13 +147,13 @@ def test_a_tensor_that_is_reached_may_change_in_place(device, seed, name, change
         x = torch.randn(4)
         torch.testing.assert_close(call(x.to(device)).value, REACHED[name](x, t), rtol=1e-6, atol=1e-6)
     if name in ("uploaded", "copied"):
-        # Two calls are traced at first and at each change, or one where the contents are as they were.
+        # Two calls are traced at first and at each change; one where the contents are as they were.
         assert call.replayed == 10 + (change in ("an entry", "from elsewhere")), sojourn.explain()
         assert "was changed in place" in sojourn.explain()
 
 
 def test_a_number_that_is_reached_may_change_in_place(device, seed):
-    """One of a single element is a number of an op, not an upload."""
+    """A tensor without dims, which torch takes beside tensors at other devices."""
     scale = torch.tensor(0.5)
     call = sojourn.step(replay=True)(lambda x: sojourn.publish(x * scale))
     for at in range(16):

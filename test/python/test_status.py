@@ -114,6 +114,14 @@ def test_settings_that_follow_from_the_machine_are_shown(tmp_path):
     assert sum(shown.values()) < 0.8 * memory
 
 
+def test_threads_are_those_of_the_processors_that_it_may_use(tmp_path):
+    mine = sorted(os.sched_getaffinity(0))
+    for processors in (mine[:1], mine):
+        command = ["taskset", "-c", ",".join(map(str, processors)), TOOL, "status", "--store", tmp_path / "none"]
+        done = subprocess.run(command, capture_output=True, text=True)
+        assert f"steps.threads = {len(processors)}\n" in done.stdout, done.stderr
+
+
 def test_a_killed_server_is_forgotten(tmp_path):
     process = OwnerProcess(tmp_path)
     os.kill(process.pid, signal.SIGKILL)
