@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Convolutions and their gradients on the library, cut into groups of images, and of channels where
 // images are few, by shape alone.
-#include "runtime/Elements.h"
-#include "runtime/Library.h"
-#include <bit>
+#include "runtime/ConvolutionFrames.h"
 
 namespace sojourn::runtime {
 
@@ -11,59 +9,10 @@ namespace {
 
 using ConvFn = void (*)(const LibraryView &out, const LibraryView &a, const LibraryView &b, const ConvOptions &options);
 
-ConvOptions optionsOf(const GraphOp &op) {
-  return {op.ints("stride"), op.ints("padding"), op.ints("dilation"), op.integer("groups")};
-}
-
 /// Where an operand has no element the library refuses; the result is then zero.
 bool isEmpty(Lowering &lowering, const GraphOp &op) {
   return llvm::any_of(op.operands, [&](ValueId value) { return lowering.type(value).numel() == 0; }) ||
          lowering.type(op.results[0]).numel() == 0;
-}
-
-/// Multiplications and additions: each element of the result's images (or of their gradient) takes part in one
-/// product with each weight of its channel; and images go through memory, at so many operations per element.
-double workOf(const TensorType &results, const TensorType &images, const TensorType &weight) {
-  constexpr double kPerElement = 64;
-  double products = 2.0 * static_cast<double>(results.numel()) * static_cast<double>(weight.numel()) /
-                    static_cast<double>(std::max<int64_t>(weight.dims[0], 1));
-  return products + kPerElement * (static_cast<double>(results.numel()) + static_cast<double>(images.numel()));
-}
-
-/// Work that pays for a library call of its own, which prepares weights anew; past a few pieces more of it.
-constexpr double kPieceWork = 3.2e7, kFurtherWork = 2.5e8;
-constexpr int64_t kFewPieces = 8, kPiecesMax = 16;
-/// The largest piece, if there are images and channels to cut: a run can be stopped between two pieces.
-constexpr double kPieceWorkMost = 2e9;
-
-/// Smaller where a convolution is slower (passes/LibraryTime.cpp has the rates).
-double pieceWorkMost(Element element, const TensorType &weight) {
-  const int64_t taps = weight.numel() / std::max<int64_t>(1, weight.dims[0] * weight.dims[1]);
-  const bool isThin = weight.dims[1] < 3 || taps > 49;
-  return kPieceWorkMost / ((isThin ? 4 : 1) * (element == Element::f64 ? 4 : 1));
-}
-/// With so many groups of images, channels are left whole.
-constexpr int64_t kImagesOnly = 4;
-
-/// A power of two, so that pieces fall evenly on threads.
-int64_t evenly(int64_t most, double wanted) {
-  int64_t pieces = std::min(most, static_cast<int64_t>(std::min(wanted, 1e6)));
-  return static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(std::max<int64_t>(pieces, 1))));
-}
-
-/// How many pieces the work is worth.
-double piecesWorth(double work) {
-  return std::max(std::min(work / kPieceWork, static_cast<double>(kFewPieces)), work / kFurtherWork);
-}
-
-int64_t piecesMost(double work, double pieceMost) {
-  return std::max(kPiecesMax, 2 * evenly(int64_t{1} << 20, work / pieceMost));
-}
-
-/// Groups of images.
-Partition piecesOf(int64_t images, double work, double pieceMost) {
-  const int64_t count = evenly(std::min(images, piecesMost(work, pieceMost)), piecesWorth(work));
-  return Partition(images, int64_t{1} << 40, count);
 }
 
 /// What a piece takes of one operand: `unit` elements of dim `dim` for each channel (or group) of the
@@ -169,6 +118,11 @@ void lowerConv(Lowering &lowering, const GraphOp &op) {
     emitZeros(lowering, op);
     return;
   }
+  if (ownsConvolution(Convolved::forward, lowering.type(op.operands[0]), lowering.type(op.operands[1]),
+                      lowering.type(op.results[0]), optionsOf(op))) {
+    lowerFrameConvolution(lowering, op);
+    return;
+  }
   const TensorType &x = lowering.type(op.operands[0]), &w = lowering.type(op.operands[1]),
                    &y = lowering.type(op.results[0]);
   ConvOptions options = optionsOf(op);
@@ -184,6 +138,11 @@ void lowerConvGradInput(Lowering &lowering, const GraphOp &op) {
     emitZeros(lowering, op);
     return;
   }
+  if (ownsConvolution(Convolved::gradInput, lowering.type(op.results[0]), lowering.type(op.operands[1]),
+                      lowering.type(op.operands[0]), optionsOf(op))) {
+    lowerFrameGradInput(lowering, op);
+    return;
+  }
   const TensorType &y = lowering.type(op.operands[0]), &w = lowering.type(op.operands[1]),
                    &x = lowering.type(op.results[0]);
   ConvOptions options = optionsOf(op);
@@ -194,20 +153,15 @@ void lowerConvGradInput(Lowering &lowering, const GraphOp &op) {
   emitPerImage<libraryConvolveGradInput>(lowering, op, workOf(y, x, w), cut);
 }
 
-/// Groups of images for a gradient by weights: each gives a part of the sum, and the parts may not
-/// take much more memory than the operands do.
-Partition partsOf(const TensorType &images, const TensorType &gradients, const TensorType &result, double work,
-                  double pieceMost) {
-  Partition pieces = piecesOf(images.dims[0], work, pieceMost);
-  int64_t room = std::max<int64_t>(2 * (images.numel() + gradients.numel()) / result.numel(), 1);
-  auto fewer = static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(std::min(pieces.rows, room))));
-  return Partition(images.dims[0], int64_t{1} << 40, fewer);
-}
-
 /// The parts of the groups of images are added in order.
 void lowerConvGradWeight(Lowering &lowering, const GraphOp &op) {
   if (isEmpty(lowering, op)) {
     emitZeros(lowering, op);
+    return;
+  }
+  if (ownsConvolution(Convolved::gradWeight, lowering.type(op.operands[1]), lowering.type(op.results[0]),
+                      lowering.type(op.operands[0]), optionsOf(op))) {
+    lowerFrameGradWeight(lowering, op);
     return;
   }
   WideInput gradient(lowering, op.operands[0]), x(lowering, op.operands[1]);
@@ -216,7 +170,7 @@ void lowerConvGradWeight(Lowering &lowering, const GraphOp &op) {
              result = lowering.type(op.results[0]);
   double work = workOf(gradients, images, result);
   const double pieceMost = pieceWorkMost(out.element, result);
-  Partition pieces = partsOf(images, gradients, result, work, pieceMost);
+  Partition pieces = partsOf(images.dims[0], images, gradients, result, work, pieceMost);
   ConvOptions options = optionsOf(op);
   // The library's operands are the images and then the gradient.
   ChannelCut cut = options.groups == 1
@@ -226,47 +180,51 @@ void lowerConvGradWeight(Lowering &lowering, const GraphOp &op) {
   cut.choose(work, pieceMost, pieces.rows);
   lowering.libraryCalls(op, pieces.rows * cut.pieces);
   countLibraryMemory(lowering, out.element, images, result, gradients, pieces.rows * cut.pieces);
-  size_t bytes = static_cast<size_t>(result.numel()) * byteWidth(out.element);
-  Place parts = pieces.rows == 1 ? out.place() : lowering.scratch(bytes * static_cast<size_t>(pieces.rows));
-  auto kernel = makeKernel(
-      [=](SlotTable slots, int64_t lo, int64_t hi) {
-        for (int64_t row = lo; row < hi; ++row) {
-          int64_t channels = row % cut.pieces, number = row / cut.pieces;
-          int64_t image = pieces.begin(number), past = pieces.begin(number + 1);
-          LibraryView part = viewOf(parts, out.element, result, slots);
-          part.data = parts.in(slots) + static_cast<size_t>(number) * bytes;
-          LibraryView from = viewOf(x.place(), x.element, images, slots);
-          LibraryView by = viewOf(gradient.place(), gradient.element, gradients, slots);
-          libraryConvolveGradWeight(cut.of(std::move(part), cut.out, channels),
-                                    cut.of(narrowed(std::move(from), 0, image, past), cut.a, channels),
-                                    cut.of(narrowed(std::move(by), 0, image, past), cut.b, channels),
-                                    cut.optionsOf(options, channels));
-        }
-      },
-      pieces.rows * cut.pieces);
-  if (pieces.rows == 1) {
+  const WeightParts parts(lowering, out, result, pieces.rows);
+  auto kernel = [=](SlotTable slots, int64_t lo, int64_t hi) {
+    for (int64_t row = lo; row < hi; ++row) {
+      int64_t channels = row % cut.pieces, number = row / cut.pieces;
+      int64_t image = pieces.begin(number), past = pieces.begin(number + 1);
+      LibraryView part = viewOf(out.place(), out.element, result, slots);
+      part.data = parts.part(slots, number);
+      LibraryView from = viewOf(x.place(), x.element, images, slots);
+      LibraryView by = viewOf(gradient.place(), gradient.element, gradients, slots);
+      libraryConvolveGradWeight(cut.of(std::move(part), cut.out, channels),
+                                cut.of(narrowed(std::move(from), 0, image, past), cut.a, channels),
+                                cut.of(narrowed(std::move(by), 0, image, past), cut.b, channels),
+                                cut.optionsOf(options, channels));
+    }
+  };
+  parts.emit(lowering, op, makeKernel(std::move(kernel), pieces.rows * cut.pieces));
+}
+
+} // namespace
+
+WeightParts::WeightParts(Lowering &lowering, const WideOutput &out, const TensorType &result, int64_t count)
+    : numel_(result.numel()), count_(count), element_(out.element),
+      bytes_(static_cast<size_t>(numel_) * byteWidth(element_)), out_(out.place()),
+      parts_(count == 1 ? out.place() : lowering.scratch(bytes_ * static_cast<size_t>(count))) {}
+
+void WeightParts::emit(Lowering &lowering, const GraphOp &op, std::unique_ptr<Kernel> kernel) const {
+  if (count_ == 1) {
     lowering.emit(op, std::move(kernel));
     return;
   }
   lowering.emitPart(op, std::move(kernel));
-  VectorFn add = vectorKernel(EOp::add, out.element, 0);
-  Partition elements(result.numel(), pieces.rows);
-  size_t width = byteWidth(out.element);
-  lowering.emit(op, makeKernel(
-                        [=](SlotTable slots, int64_t lo, int64_t hi) {
-                          size_t from = static_cast<size_t>(elements.begin(lo)) * width;
-                          int64_t count = elements.begin(hi) - elements.begin(lo);
-                          char *target = out.place().in(slots) + from;
-                          const char *part = parts.in(slots) + from;
-                          std::memcpy(target, part, static_cast<size_t>(count) * width);
-                          for (int64_t row = 1; row < pieces.rows; ++row) {
-                            add(target, target, part + static_cast<size_t>(row) * bytes, nullptr, count);
-                          }
-                        },
-                        elements.rows));
+  const VectorFn add = vectorKernel(EOp::add, element_, 0);
+  const Partition elements(numel_, count_);
+  const size_t width = byteWidth(element_);
+  auto sum = [=, parts = *this](SlotTable slots, int64_t lo, int64_t hi) {
+    const size_t from = static_cast<size_t>(elements.begin(lo)) * width;
+    const int64_t count = elements.begin(hi) - elements.begin(lo);
+    char *target = parts.out_.in(slots) + from;
+    std::memcpy(target, parts.part(slots, 0) + from, static_cast<size_t>(count) * width);
+    for (int64_t row = 1; row < parts.count_; ++row) {
+      add(target, target, parts.part(slots, row) + from, nullptr, count);
+    }
+  };
+  lowering.emit(op, makeKernel(sum, elements.rows));
 }
-
-} // namespace
 
 const LowerFn kernels::lower_conv = lowerConv;
 const LowerFn kernels::lower_conv_grad_input = lowerConvGradInput;

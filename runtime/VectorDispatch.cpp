@@ -23,6 +23,10 @@ namespace sojourn::runtime {
   MaxGradientFn maxGradientOf(int64_t stride);                                                                         \
   PackFn packOf();                                                                                                     \
   ProductFn productOf();                                                                                               \
+  FrameFn frameOf();                                                                                                   \
+  TurnFn turnOf();                                                                                                     \
+  WindowsFn windowsOf();                                                                                               \
+  TapsFn tapsOf();                                                                                                     \
   }
 SOJOURN_DECLARE(plain)
 #if defined(__x86_64__)
@@ -49,6 +53,10 @@ struct Isa {
   MaxGradientFn (*maxGradientOf)(int64_t);
   PackFn (*packOf)();
   ProductFn (*productOf)();
+  FrameFn (*frameOf)();
+  TurnFn (*turnOf)();
+  WindowsFn (*windowsOf)();
+  TapsFn (*tapsOf)();
 };
 
 Isa choose() {
@@ -57,17 +65,20 @@ Isa choose() {
       __builtin_cpu_supports("avx512vl")) {
     return {avx512::arithmetic, avx512::selectOf,     avx512::copyOf,        avx512::conversionOf, avx512::maximaOf,
             avx512::takeOf,     avx512::reduceRowsOf, avx512::placesOf,      avx512::spreadRowsOf, avx512::mathOf,
-            avx512::sumLineOf,  avx512::maxLineOf,    avx512::maxGradientOf, avx512::packOf,       avx512::productOf};
+            avx512::sumLineOf,  avx512::maxLineOf,    avx512::maxGradientOf, avx512::packOf,       avx512::productOf,
+            avx512::frameOf,    avx512::turnOf,       avx512::windowsOf,     avx512::tapsOf};
   }
   if (__builtin_cpu_supports("avx2")) {
     return {avx2::arithmetic, avx2::selectOf,     avx2::copyOf,        avx2::conversionOf, avx2::maximaOf,
             avx2::takeOf,     avx2::reduceRowsOf, avx2::placesOf,      avx2::spreadRowsOf, avx2::mathOf,
-            avx2::sumLineOf,  avx2::maxLineOf,    avx2::maxGradientOf, avx2::packOf,       avx2::productOf};
+            avx2::sumLineOf,  avx2::maxLineOf,    avx2::maxGradientOf, avx2::packOf,       avx2::productOf,
+            avx2::frameOf,    avx2::turnOf,       avx2::windowsOf,     avx2::tapsOf};
   }
 #endif
   return {plain::arithmetic, plain::selectOf,     plain::copyOf,        plain::conversionOf, plain::maximaOf,
           plain::takeOf,     plain::reduceRowsOf, plain::placesOf,      plain::spreadRowsOf, plain::mathOf,
-          plain::sumLineOf,  plain::maxLineOf,    plain::maxGradientOf, plain::packOf,       plain::productOf};
+          plain::sumLineOf,  plain::maxLineOf,    plain::maxGradientOf, plain::packOf,       plain::productOf,
+          plain::frameOf,    plain::turnOf,       plain::windowsOf,     plain::tapsOf};
 }
 
 const Isa &isa() {
@@ -168,6 +179,11 @@ MaxLineKernels maxLineKernels(Element element, int64_t stride) {
 
 ProductKernels productKernels(Element element) {
   return element == Element::f32 ? ProductKernels{isa().packOf(), isa().productOf()} : ProductKernels{nullptr, nullptr};
+}
+
+FrameKernels frameKernels(Element element) {
+  return element == Element::f32 ? FrameKernels{isa().frameOf(), isa().turnOf(), isa().windowsOf(), isa().tapsOf()}
+                                 : FrameKernels{nullptr, nullptr, nullptr, nullptr};
 }
 
 VectorFn vectorKernel(EOp op, Element element, unsigned splats) {

@@ -2,6 +2,7 @@
 // Own elementwise loops over contiguous elements, compiled once per instruction set.
 #ifndef SOJOURN_RUNTIME_VECTORKERNELS_H
 #define SOJOURN_RUNTIME_VECTORKERNELS_H
+#include "runtime/FrameShape.h"
 #include "runtime/PoolShape.h"
 #include "runtime/Tensor.h"
 #include <cstdint>
@@ -119,6 +120,27 @@ struct ProductKernels {
   ProductFn product;
 };
 ProductKernels productKernels(Element element);
+
+/// Cuts `rows` rows of each part of a frame out of an image [channel, row, column], from window row `band` on.
+using FrameFn = void (*)(float *frame, const float *image, const FrameShape &shape, int64_t band, int64_t rows);
+/// The transpose of x [lines, elements].
+using TurnFn = void (*)(float *out, int64_t outPitch, const float *x, int64_t pitch, int64_t lines, int64_t elements);
+/// out[window, channel] = (or +=) the sum over `taps` taps, from grid.offsets on, of the frame's element and the weight
+/// [tap, channel], which lie in strips as a product's right side does. grid.outPitch is a multiple of kStrip.
+using WindowsFn = void (*)(float *out, const float *frame, const WindowGrid &grid, const float *weights, int64_t taps,
+                           int64_t channels, bool adds);
+/// out[channel, tap, c] = (or +=) the sum over windows of gradient[channel, window] and the frame's element of channel
+/// c, whose channels lie side by side, `step` of them (a multiple of 16) in an element.
+using TapsFn = void (*)(float *out, const float *gradient, int64_t gradientPitch, const float *turned,
+                        const WindowGrid &grid, int64_t step, int64_t channels, bool adds);
+/// For f32 where products are: null else.
+struct FrameKernels {
+  FrameFn frame;
+  TurnFn turn;
+  WindowsFn windows;
+  TapsFn taps;
+};
+FrameKernels frameKernels(Element element);
 
 /// Steps of a conversion between real elements: first into `via`, then out of it. A step is null
 /// where it is not needed.

@@ -4,7 +4,7 @@
 //
 // An element of a result is one chain of such additions per kDepth of the inner dim, and these are added in order: its
 // bits depend neither on the tile it is made in nor on the width of vectors.
-#include "runtime/VectorShuffle.h"
+#include "runtime/VectorTranspose.h"
 #include <stdint.h>
 
 namespace sojourn::runtime::SOJOURN_ISA {
@@ -17,60 +17,13 @@ using ProductFn = void (*)(float *, int64_t, const float *, int64_t, int64_t, co
 
 namespace {
 
-constexpr int64_t kStrip = 32, kDepth = 512;
+constexpr int64_t kDepth = 512;
 #if defined(__AVX512F__)
-constexpr int kLanes = 16, kRows = 12;
+constexpr int kRows = 12;
 #else
-constexpr int kLanes = 8, kRows = 6;
+constexpr int kRows = 6;
 #endif
 constexpr int kWide = 2; ///< vectors of a tile's row
-
-typedef float Vector __attribute__((vector_size(kLanes * 4)));
-typedef int32_t Mask __attribute__((vector_size(kLanes * 4)));
-
-Vector load(const float *from) {
-  Vector vector;
-  __builtin_memcpy(&vector, from, sizeof vector);
-  return vector;
-}
-void store(float *to, Vector vector) { __builtin_memcpy(to, &vector, sizeof vector); }
-
-/// One step of a transpose: swaps the blocks of `size` lanes off the diagonal.
-template <int size>
-[[gnu::always_inline]] inline void swapBlocks(Vector *lines) {
-  Mask first, second;
-  for (int lane = 0; lane < kLanes; ++lane) {
-    first[lane] = (lane & size) == 0 ? lane : kLanes + lane - size;
-    second[lane] = (lane & size) == 0 ? lane + size : kLanes + lane;
-  }
-#pragma GCC unroll 16
-  for (int line = 0; line < kLanes; ++line) {
-    if ((line & size) == 0) {
-      const Vector a = lines[line], b = lines[line + size];
-      lines[line] = shuffled(a, b, first);
-      lines[line + size] = shuffled(a, b, second);
-    }
-  }
-}
-
-/// Lines of kLanes elements at x + line * pitch become columns.
-[[gnu::always_inline]] inline void transpose(float *target, const float *x, int64_t pitch) {
-  Vector lines[kLanes];
-#pragma GCC unroll 16
-  for (int line = 0; line < kLanes; ++line) {
-    lines[line] = load(x + line * pitch);
-  }
-  if constexpr (kLanes == 16) {
-    swapBlocks<8>(lines);
-  }
-  swapBlocks<4>(lines);
-  swapBlocks<2>(lines);
-  swapBlocks<1>(lines);
-#pragma GCC unroll 16
-  for (int line = 0; line < kLanes; ++line) {
-    store(target + line * kStrip, lines[line]);
-  }
-}
 
 void pack(float *packed, const float *b, int64_t innerPitch, int64_t columnPitch, int64_t inner, int64_t columns) {
   for (int64_t strip = 0; strip < columns; strip += kStrip, packed += inner * kStrip) {
@@ -84,7 +37,8 @@ void pack(float *packed, const float *b, int64_t innerPitch, int64_t columnPitch
     } else if (width == kStrip && innerPitch == 1) {
       for (; done + kLanes <= inner; done += kLanes) {
         for (int64_t column = 0; column < kStrip; column += kLanes) {
-          transpose(packed + done * kStrip + column, x + done + column * columnPitch, columnPitch);
+          const float *lines = x + done + column * columnPitch;
+          transpose(packed + done * kStrip + column, kStrip, [&](int64_t line) { return lines + line * columnPitch; });
         }
       }
     }

@@ -43,6 +43,17 @@ def cases():
 
         return run
 
+    def slopes(function):
+        """The gradients with respect to all arguments."""
+
+        def run(*arguments):
+            leaves = [x.detach().requires_grad_() for x in arguments]
+            y = function(*leaves)
+            y.backward(torch.ones_like(y))
+            return [leaf.grad for leaf in leaves]
+
+        return run
+
     return {
         "chain": ([(2000, 512)], lambda x: torch.tanh(x * 0.5 + 1) * x),
         "random": ([(2000, 512)], lambda x: x + torch.rand_like(x)),
@@ -68,6 +79,12 @@ def cases():
         "product": ([(512, 512), (512, 512)], lambda a, b: a @ b),
         "small products": ([(64, 64, 64), (64, 64, 64)], lambda a, b: a @ b),
         "convolution": ([image, (32, 32, 3, 3)], lambda x, w: F.conv2d(x, w, padding=1)),
+        "convolution, slope": (
+            [image, (32, 32, 3, 3)],
+            lambda x, w: torch.cat(
+                [part.flatten() for part in slopes(lambda x, w: F.conv2d(x, w, padding=1).square())(x, w)]
+            ),
+        ),
         "one image": ([(1, 64, 56, 56), (64, 64, 3, 3)], lambda x, w: F.conv2d(x, w, padding=1)),
     }
 

@@ -23,7 +23,16 @@ import fnmatch
 import re
 
 FILES = [
-    *("Kernels*.cpp", "Vector*.cpp", "Vector*.h", "Library*.cpp", "Elements.h", "PoolWindows.h", "SlidingWindows.h"),
+    *(
+        "Kernels*.cpp",
+        "Vector*.cpp",
+        "Vector*.h",
+        "Library*.cpp",
+        "Elements.h",
+        "FrameBands.*",
+        "PoolWindows.h",
+        "SlidingWindows.h",
+    ),
     *("StridedLoad.cpp", "Philox.h", "Chain.cpp"),
 ]
 ELEMENTS = (

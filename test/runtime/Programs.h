@@ -125,6 +125,17 @@ inline std::vector<double> numbersOf(const runtime::HostTensor &tensor) {
   return numbers;
 }
 
+/// The largest number of rows among the instructions of a name.
+inline int64_t rowsOf(const runtime::Executable &plan, const std::string &name) {
+  std::string text = plan.describePlan();
+  int64_t rows = 0;
+  for (size_t from = 0; (from = text.find(" " + name + " in ", from)) != std::string::npos;) {
+    from += name.size() + 5;
+    rows = std::max<int64_t>(rows, std::atoll(text.c_str() + from));
+  }
+  return rows;
+}
+
 /// A step with all kinds of instructions: products, a softmax, a sort, scans, reductions, updates.
 inline const char *kStepBody = R"(
   %w = sojourn.dot %0, %1, lhs_batch = [], rhs_batch = [], lhs_contract = [1], rhs_contract = [0]

@@ -369,17 +369,6 @@ std::vector<Case> cases() {
   return all;
 }
 
-/// The largest number of rows among the instructions of a name.
-int64_t rowsOf(const Executable &plan, const std::string &name) {
-  std::string text = plan.describePlan();
-  int64_t rows = 0;
-  for (size_t from = 0; (from = text.find(" " + name + " in ", from)) != std::string::npos;) {
-    from += name.size() + 5;
-    rows = std::max<int64_t>(rows, std::atoll(text.c_str() + from));
-  }
-  return rows;
-}
-
 TEST(Rows, EveryKernelThatCanBeSplitIsAndAgreesWithPlainLoops) {
   unsigned seed = testSeed();
   SCOPED_TRACE("SOJOURN_TEST_SEED=" + std::to_string(seed));

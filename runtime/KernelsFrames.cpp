@@ -1,0 +1,216 @@
+// SPDX-License-Identifier: Apache-2.0
+// Convolutions of f32 and their gradients over frames: bands of images, padded, in a worker's own memory. A gradient by
+// images is a convolution of the gradient; where windows step by more than 1, one for each of the interleaved parts of
+// the image.
+#include "runtime/ConvolutionFrames.h"
+#include "runtime/FrameBands.h"
+#include <numeric>
+
+namespace sojourn::runtime {
+
+namespace {
+
+/// Windows at which results are computed together: those of one phase along each dim.
+struct Grid {
+  int64_t row = 0, column = 0, height = 0, width = 0;
+  std::vector<int64_t> offsets; ///< of each tap of each channel in the frame
+  std::vector<int64_t> numbers; ///< of each tap in the weight's windows
+  int64_t weights = 0;          ///< where its matrix [channel and tap, result's channel] begins in that of a group
+};
+
+/// A convolution of images [n, groups * channels, ...] to results [n, groups * results, ...], band by band.
+class FrameConvolution {
+public:
+  struct Sizes {
+    int64_t images = 1, groups = 1, channels = 1, results = 1;
+    int64_t resultRows = 1, resultColumns = 1;
+  };
+  FrameConvolution(const WindowDim &rows, const WindowDim &columns, const Sizes &sizes)
+      : sizes_(sizes), taps_(rows.kernel * columns.kernel), rowStep_(static_cast<int64_t>(rows.phases.size())),
+        columnStep_(static_cast<int64_t>(columns.phases.size())),
+        bands_(rows, columns, sizes.channels, pitch(), sizes.images * sizes.groups, INT64_MAX) {
+    for (const WindowDim::Phase &y : rows.phases) {
+      for (const WindowDim::Phase &x : columns.phases) {
+        Grid grid{&y - rows.phases.data(),
+                  &x - columns.phases.data(),
+                  y.windows,
+                  x.windows,
+                  offsetsOf(bands_.frame, y, x),
+                  {},
+                  groupWeights_};
+        for (const WindowDim::Tap &down : y.taps) {
+          for (const WindowDim::Tap &along : x.taps) {
+            grid.numbers.push_back(down.number * columns.kernel + along.number);
+          }
+        }
+        groupWeights_ += stripsOf(sizes.results) * kStrip * static_cast<int64_t>(grid.offsets.size());
+        grids_.push_back(std::move(grid));
+      }
+    }
+    items = sizes.images * sizes.groups * bands_.count();
+  }
+
+  int64_t items = 0; ///< bands of groups of images
+  /// Elements of all matrices of weights, [group, grid, strip of results, channel and tap, kStrip].
+  int64_t weights() const { return sizes_.groups * groupWeights_; }
+  /// What one channel of all groups' has in them, from its weights [result, tap of all grids].
+  void layOutTurned(float *matrices, const float *weights, int64_t channel) const {
+    for (const Grid &grid : grids_) {
+      const auto taps = static_cast<int64_t>(grid.numbers.size());
+      float *to = matrices + channel / sizes_.channels * groupWeights_ + grid.weights +
+                  channel % sizes_.channels * taps * kStrip;
+      for (int64_t strip = 0; strip < sizes_.results; strip += kStrip, to += sizes_.channels * taps * kStrip) {
+        const int64_t count = std::min(kStrip, sizes_.results - strip);
+        for (int64_t tap = 0; tap < taps; ++tap) {
+          const float *x = weights + strip * taps_ + grid.numbers[static_cast<size_t>(tap)];
+          for (int64_t i = 0; i < kStrip; ++i) {
+            to[tap * kStrip + i] = i < count ? x[i * taps_] : 0;
+          }
+        }
+      }
+    }
+  }
+  /// Memory of a worker.
+  size_t scratch() const { return bands_.bytes() + lines(bands_.windows() * pitch()) + lines(spreadElements()); }
+  size_t held() const {
+    return std::accumulate(grids_.begin(), grids_.end(), size_t{0}, [](size_t all, const Grid &grid) {
+      return all + sizeof(Grid) + (grid.offsets.size() + grid.numbers.size()) * sizeof(int64_t);
+    });
+  }
+  void run(float *result, const float *images, const float *weights, char *memory, int64_t item) const {
+    auto *own = reinterpret_cast<float *>(memory), *sums = own + bands_.bytes() / sizeof(float);
+    const int64_t image = item / bands_.count(), band = item % bands_.count();
+    const FrameShape &shape = bands_.frame;
+    const float *frame = bands_.cut(own, images + image * shape.channels * shape.rows.size * shape.columns.size, band);
+    weights += image % sizes_.groups * groupWeights_;
+    result += image * sizes_.results * sizes_.resultRows * sizes_.resultColumns;
+    for (const Grid &grid : grids_) {
+      const int64_t row = bands_.row(band), height = std::min(bands_.rows, grid.height - row);
+      const int64_t column = bands_.column(band), width = std::min(bands_.columns, grid.width - column);
+      if (height > 0 && width > 0) {
+        convolve(grid, sums, frame, weights + grid.weights, height, width);
+        write(grid, result, sums, row, column, height, width);
+      }
+    }
+  }
+
+private:
+  int64_t pitch() const { return stripsOf(sizes_.results) * kStrip; }
+  /// Results of one grid, before they are put between those of others.
+  int64_t spreadElements() const { return grids_.size() > 1 ? sizes_.results * bands_.windows() : 0; }
+
+  void convolve(const Grid &grid, float *sums, const float *frame, const float *weights, int64_t height,
+                int64_t width) const {
+    const auto taps = static_cast<int64_t>(grid.offsets.size());
+    if (taps == 0) {
+      std::fill_n(sums, height * width * pitch(), 0.0f);
+    }
+    for (int64_t depth = 0; depth < taps; depth += kProductDepth) {
+      const WindowGrid at{grid.offsets.data() + depth, taps, bands_.frame.columns.count, height, width, pitch()};
+      frameKernels(Element::f32)
+          .windows(sums, frame, at, weights + depth * kStrip, std::min(kProductDepth, taps - depth), sizes_.results,
+                   depth != 0);
+    }
+  }
+
+  void write(const Grid &grid, float *result, float *sums, int64_t row, int64_t column, int64_t height,
+             int64_t width) const {
+    const int64_t plane = sizes_.resultRows * sizes_.resultColumns, windows = height * width;
+    const TurnFn turn = frameKernels(Element::f32).turn;
+    if (grids_.size() == 1) {
+      // Lines that fill the result's lie one after the other there, too.
+      const int64_t lineWindows = width == sizes_.resultColumns ? windows : width;
+      for (int64_t first = 0; first < windows; first += lineWindows) {
+        turn(result + (row + first / width) * sizes_.resultColumns + column, plane, sums + first * pitch(), pitch(),
+             lineWindows, sizes_.results);
+      }
+      return;
+    }
+    float *spread = sums + lines(bands_.windows() * pitch()) / sizeof(float);
+    turn(spread, windows, sums, pitch(), windows, sizes_.results);
+    for (int64_t channel = 0; channel < sizes_.results; ++channel, result += plane) {
+      for (int64_t y = row; y < row + height; ++y, spread += width) {
+        float *to = result + (y * rowStep_ + grid.row) * sizes_.resultColumns + column * columnStep_ + grid.column;
+        for (int64_t x = 0; x < width; ++x) {
+          to[x * columnStep_] = spread[x];
+        }
+      }
+    }
+  }
+
+  Sizes sizes_;
+  int64_t taps_, rowStep_, columnStep_;
+  Bands bands_;
+  int64_t groupWeights_ = 0;
+  std::vector<Grid> grids_;
+};
+
+void emitConvolution(Lowering &lowering, const GraphOp &op, std::shared_ptr<const FrameConvolution> plan, Place result,
+                     Place images, Place matrices, double work, double pieceMost) {
+  const Partition pieces = piecesOf(plan->items, work, pieceMost);
+  lowering.workerScratch(plan->scratch());
+  lowering.libraryCalls(op, pieces.rows);
+  auto convolve = [=](SlotTable slots, int64_t lo, int64_t hi, unsigned worker) {
+    for (int64_t item = pieces.begin(lo); item < pieces.begin(hi); ++item) {
+      plan->run(result.in<float>(slots), images.in<float>(slots), matrices.in<float>(slots), slots.scratch(worker),
+                item);
+    }
+  };
+  lowering.emit(op, makeKernel(convolve, pieces.rows, plan->held()));
+}
+
+} // namespace
+
+void lowerFrameConvolution(Lowering &lowering, const GraphOp &op) {
+  const TensorType x = lowering.type(op.operands[0]), w = lowering.type(op.operands[1]),
+                   y = lowering.type(op.results[0]);
+  WideInput images(lowering, op.operands[0]), weights(lowering, op.operands[1]);
+  WideOutput out(lowering, op.results[0]);
+  const ConvOptions options = optionsOf(op);
+  const Spatial spatial(x, w, y, options);
+  const int64_t channels = w.dims[1], results = w.dims[0] / options.groups, taps = spatial.taps();
+  const FrameConvolution::Sizes sizes{x.dims[0], options.groups,      channels,
+                                      results,   spatial.rows.result, spatial.columns.result};
+  auto plan = std::make_shared<const FrameConvolution>(overImage(spatial.rows), overImage(spatial.columns), sizes);
+  const Place matrices = lowering.scratch(lines(plan->weights()));
+  const int64_t inner = channels * taps, strips = stripsOf(results);
+  const Partition all(options.groups * strips, inner * kStrip);
+  auto layOut = [=](SlotTable slots, int64_t lo, int64_t hi) {
+    for (int64_t item = all.begin(lo); item < all.begin(hi); ++item) {
+      const int64_t first = item % strips * kStrip;
+      productKernels(Element::f32)
+          .pack(matrices.in<float>(slots) + item * inner * kStrip,
+                weights.place().in<float>(slots) + (item / strips * results + first) * inner, 1, inner, inner,
+                std::min(kStrip, results - first));
+    }
+  };
+  lowering.emitPart(op, makeKernel(layOut, all.rows));
+  emitConvolution(lowering, op, plan, out.place(), images.place(), matrices, workOf(y, x, w),
+                  pieceWorkMost(Element::f32, w));
+}
+
+void lowerFrameGradInput(Lowering &lowering, const GraphOp &op) {
+  const TensorType y = lowering.type(op.operands[0]), w = lowering.type(op.operands[1]),
+                   x = lowering.type(op.results[0]);
+  WideInput gradient(lowering, op.operands[0]), weights(lowering, op.operands[1]);
+  WideOutput out(lowering, op.results[0]);
+  const ConvOptions options = optionsOf(op);
+  const Spatial spatial(x, w, y, options);
+  const int64_t channels = w.dims[0] / options.groups, results = w.dims[1], taps = spatial.taps();
+  const FrameConvolution::Sizes sizes{x.dims[0], options.groups,     channels,
+                                      results,   spatial.rows.image, spatial.columns.image};
+  auto plan =
+      std::make_shared<const FrameConvolution>(overGradient(spatial.rows), overGradient(spatial.columns), sizes);
+  const Place matrices = lowering.scratch(lines(plan->weights()));
+  const Partition all(options.groups * channels, stripsOf(results) * kStrip * taps);
+  auto layOut = [=](SlotTable slots, int64_t lo, int64_t hi) {
+    for (int64_t item = all.begin(lo); item < all.begin(hi); ++item) {
+      plan->layOutTurned(matrices.in<float>(slots), weights.place().in<float>(slots) + item * results * taps, item);
+    }
+  };
+  lowering.emitPart(op, makeKernel(layOut, all.rows));
+  emitConvolution(lowering, op, plan, out.place(), gradient.place(), matrices, workOf(y, x, w),
+                  pieceWorkMost(Element::f32, w));
+}
+
+} // namespace sojourn::runtime
