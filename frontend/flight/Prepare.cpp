@@ -50,14 +50,14 @@ void Flight::finish() {
 Compilation Flight::compile(bool &hit, TraceCache::Forms forms) {
   Compilation compilation;
   if (const std::shared_ptr<Recipe> recipe = recording->recipe) {
-    compilation.compiled = recipe->find(recording->trace);
+    compilation.compiled = recipe->find(recording->recipeIds, recording->trace);
     hit = static_cast<bool>(compilation.compiled);
     if (!hit) {
       std::vector<Word> outputs = recording->trace.words;
       writeWords();
       compilation = session->cache().find(recording->trace, hit, forms);
       if (compilation.compiled && compilation.numbers.empty()) {
-        recipe->note({recording->trace.inputs, std::move(outputs), compilation.compiled});
+        recipe->note({recording->recipeIds, recording->trace.inputs, std::move(outputs), compilation.compiled});
       }
     }
   } else {

@@ -18,7 +18,7 @@ bool Recording::empty() const {
 
 void Recording::writeWords() {
   if (const auto known = std::exchange(recipe, nullptr)) {
-    known->writeTo(trace);
+    known->writeTo(trace, recipeIds);
   }
 }
 

@@ -68,7 +68,7 @@ public:
   }
   void tableRef() { segment_.obstacle = "it reads a table; read its batches outside and pass them"; }
   void reference(size_t at, bool, bool isMutated) {
-    segment_.references_.push_back(at);
+    segment_.recipe_->references.push_back(at);
     const Word id = segment_.recipe_->words[at];
     if (numbers_[static_cast<size_t>(id)] == LeftTensor::kNone) {
       numbers_[static_cast<size_t>(id)] = 0;
@@ -109,7 +109,7 @@ private:
       auto result = results_.find(ids_[number]);
       segment_.values_.push_back(result == results_.end() ? Value() : std::move(result->second));
     }
-    for (size_t position : segment_.references_) {
+    for (size_t position : segment_.recipe_->references) {
       Word &id = segment_.recipe_->words[position];
       id = numbers_[static_cast<size_t>(id)];
     }

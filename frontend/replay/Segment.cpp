@@ -259,7 +259,7 @@ std::vector<int64_t> Segment::enter(const CallTensors &call, Recording &open, St
   return ids;
 }
 
-void Segment::write(const std::vector<int64_t> &ids, const std::vector<double> &values, bool isAlone,
+void Segment::write(std::vector<int64_t> ids, const std::vector<double> &values, bool isOnly,
                     Recording &open) const {
   Trace &trace = open.trace;
   for (const Slot &slot : slots_) {
@@ -269,13 +269,14 @@ void Segment::write(const std::vector<int64_t> &ids, const std::vector<double> &
     trace.seeds.push_back(drawDefaultSeed());
   }
   open.device().counts().ops_recorded += recipe_->origins.size();
-  if (isAlone) {
+  if (isOnly) {
     open.recipe = recipe_;
+    open.recipeIds = std::move(ids);
     return;
   }
   const size_t begin = trace.words.size();
   trace.words.insert(trace.words.end(), recipe_->words.begin(), recipe_->words.end());
-  for (size_t position : references_) {
+  for (size_t position : recipe_->references) {
     Word &word = trace.words[begin + position];
     word = ids[static_cast<size_t>(word)];
   }
@@ -326,16 +327,13 @@ Replayed Segment::replay(const CallTensors &call, const std::vector<double> &val
   Recording &open = session->recording();
   prepare(call, open);
   const Trace &trace = open.trace;
-  const bool isFirst = trace.storageCount == 0 && trace.words.empty() && trace.tables.empty() &&
-                       trace.defaultFloat == defaultFloat_ && open.publishes.empty();
+  const bool isOnly =
+      trace.words.empty() && trace.tables.empty() && trace.defaultFloat == defaultFloat_ && open.publishes.empty() &&
+      std::all_of(integers_.begin(), integers_.end(), [](auto &integer) { return integer.isConstant; });
   open.trace.setDefaultFloat(defaultFloat_);
   Storages storages;
-  const std::vector<int64_t> ids = enter(call, open, storages);
-  // Of two arguments that are one tensor the ids are equal.
-  const bool isAlone =
-      isFirst && trace.storageCount == static_cast<int64_t>(ids.size()) &&
-      std::all_of(integers_.begin(), integers_.end(), [](auto &integer) { return integer.isConstant; });
-  write(ids, values, isAlone, open);
+  std::vector<int64_t> ids = enter(call, open, storages);
+  write(std::move(ids), values, isOnly, open);
   return leave(storages, open);
 }
 

@@ -117,15 +117,15 @@ private:
   void prepare(const CallTensors &call, Recording &open) const;
   /// Enters its values; `storages` gets those that have one. Returns their ids, by number.
   std::vector<int64_t> enter(const CallTensors &call, Recording &open, Storages &storages) const;
-  /// Writes its ops, or lets the trace refer to the recipe if `isAlone`; in both cases their slots and seeds.
-  void write(const std::vector<int64_t> &ids, const std::vector<double> &values, bool isAlone, Recording &open) const;
+  /// Writes its ops, or lets the trace refer to the recipe if it is the trace's only one; in both cases their slots and
+  /// seeds.
+  void write(std::vector<int64_t> ids, const std::vector<double> &values, bool isOnly, Recording &open) const;
   /// Publishes, outputs and gradients of a call that was recorded.
   Replayed leave(const Storages &storages, Recording &open) const;
   LeftTensor left(const at::Tensor &tensor, const std::vector<int64_t> &numbers, const Recording &open) const;
 
   std::weak_ptr<Session> session_;
   std::shared_ptr<Recipe> recipe_ = std::make_shared<Recipe>(); ///< with numbers of values for ids
-  std::vector<size_t> references_;                              ///< positions of these in its words
   std::vector<Value> values_;                                   ///< by number
   std::vector<Slot> slots_;
   std::vector<Integer> integers_;

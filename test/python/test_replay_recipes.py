@@ -65,6 +65,8 @@ class Walk:
         x = self.argument()
         # While calls are traced, two tensors that are one would be other ops than those of the call before.
         y = x if self.was_replayed and self.random.random() < 0.25 else self.argument()
+        if self.random.random() < 0.5:
+            x, y = y, x  # uploads that wait are in no order
         wanted = combine(self.here, x[0], y[0])
         before = self.call.replayed
         found = self.call(x[1], y[1])
@@ -93,7 +95,7 @@ def test_random_surroundings(device, seed, walk):
 
 
 def test_arguments_that_become_one_tensor(device, seed):
-    """The ids of a replayed call follow from its values, which are fewer then."""
+    """Two numbers of the recipe have one id then."""
     call = sojourn.step(replay=True)(lambda x, y: (x + 1) * y.exp())
     here = [torch.randn(5) for _ in range(4)]
     there = [t.to(device) for t in here]
