@@ -52,8 +52,8 @@ public:
   Recording &operator=(const Recording &) = delete;
 
   Trace trace;
-  /// Of a replayed call before which nothing was recorded but uploads: its words are the recipe's, and not in the trace,
-  /// in which its values have these ids. Who records more finds them written (`RemoteDevice::recording`).
+  /// Of a replayed call before which nothing was recorded but uploads: its words are the recipe's, and not in the
+  /// trace, in which its values have these ids. Who records more finds them written (`RemoteDevice::recording`).
   std::shared_ptr<Recipe> recipe;
   std::vector<int64_t> recipeIds;
   std::vector<Storage *> storages;    ///< by trace id; nullptr once dead

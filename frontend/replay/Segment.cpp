@@ -259,8 +259,7 @@ std::vector<int64_t> Segment::enter(const CallTensors &call, Recording &open, St
   return ids;
 }
 
-void Segment::write(std::vector<int64_t> ids, const std::vector<double> &values, bool isOnly,
-                    Recording &open) const {
+void Segment::write(std::vector<int64_t> ids, const std::vector<double> &values, bool isOnly, Recording &open) const {
   Trace &trace = open.trace;
   for (const Slot &slot : slots_) {
     trace.slots.push_back(slot.isConstant ? slot.bits : bitsOf(values[slot.sources.front()]));
@@ -327,9 +326,9 @@ Replayed Segment::replay(const CallTensors &call, const std::vector<double> &val
   Recording &open = session->recording();
   prepare(call, open);
   const Trace &trace = open.trace;
-  const bool isOnly =
-      trace.words.empty() && trace.tables.empty() && trace.defaultFloat == defaultFloat_ && open.publishes.empty() &&
-      std::all_of(integers_.begin(), integers_.end(), [](auto &integer) { return integer.isConstant; });
+  const bool isOnly = trace.words.empty() && trace.tables.empty() && trace.defaultFloat == defaultFloat_ &&
+                      open.publishes.empty() &&
+                      std::all_of(integers_.begin(), integers_.end(), [](auto &integer) { return integer.isConstant; });
   open.trace.setDefaultFloat(defaultFloat_);
   Storages storages;
   std::vector<int64_t> ids = enter(call, open, storages);
