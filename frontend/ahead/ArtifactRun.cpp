@@ -136,7 +136,7 @@ std::vector<at::Tensor> ArtifactRun::state() {
   std::vector<at::Tensor> keep;
   wire::Step message = call.step;
   message.begin(bind(call, {}, steps_, handles, keep));
-  ProgramRun ran = owner_.session()->runProgram(std::move(message), {});
+  ProgramRun ran = owner_.session()->runProgram(Message(std::move(message)), {});
   if (ran.failure) {
     std::rethrow_exception(ran.failure);
   }
@@ -224,8 +224,8 @@ wire::Repetition ArtifactRun::bind(const ArtifactCall &call, const std::vector<a
 
 ArtifactSteps ArtifactRun::run(const ArtifactCall &call, const std::vector<std::vector<at::Tensor>> &inputs,
                                const std::function<bool(uint64_t committed)> &follow) {
-  wire::Step message = call.step;
-  for (wire::TableBinding &binding : message.tables) {
+  wire::Step first = call.step;
+  for (wire::TableBinding &binding : first.tables) {
     auto is = [&](const Dataset &table) { return table.name == binding.name; };
     auto table = std::find_if(artifact_.tables.begin(), artifact_.tables.end(), is);
     binding = bindings_.at(static_cast<size_t>(table - artifact_.tables.begin()));
@@ -233,6 +233,7 @@ ArtifactSteps ArtifactRun::run(const ArtifactCall &call, const std::vector<std::
   const bool takesInputs = std::any_of(call.uploadInputs.begin(), call.uploadInputs.end(), [](int i) { return i; });
   std::vector<at::Tensor> keep;
   std::vector<std::vector<uint64_t>> results; // by step
+  std::optional<Message> message;
   Handles handles = handles_;
   for (size_t i = 0; i < inputs.size(); ++i) {
     const int64_t at = steps_ + static_cast<int64_t>(i);
@@ -242,16 +243,17 @@ ArtifactSteps ArtifactRun::run(const ArtifactCall &call, const std::vector<std::
     wire::Repetition next = bind(call, inputs[i], at, handles, keep);
     results.push_back(next.results);
     next.releases = commit(call, next.results, handles);
-    if (i > 0) {
-      if (!takesInputs) {
-        next.uploads.clear();
-      }
-      message.repetitions.push_back(std::move(next));
-    } else {
-      message.begin(std::move(next));
+    if (!message) {
+      first.begin(std::move(next));
+      message.emplace(std::move(first));
+      continue;
     }
+    if (!takesInputs) {
+      next.uploads.clear();
+    }
+    message->add(std::move(next));
   }
-  ProgramRun ran = owner_.session()->runProgram(std::move(message), follow);
+  ProgramRun ran = owner_.session()->runProgram(std::move(*message), follow);
   // Where it is not known what ran, nothing is named that a step may have released.
   const size_t known = ran.isUnknown ? inputs.size() : ran.steps;
   for (size_t i = 0; i < known; ++i) {

@@ -38,9 +38,7 @@ void Flight::land() {
     failure = std::make_exception_ptr(
         Error(ErrorKind::OwnerError, problem + "; the step is committed, but its published values are lost"));
   }
-  session->spending().note(call.step, session->connection().client());
-  session->news().add(reply_.notes);
-  session->countSteps(1);
+  noteCommitted(call.step, reply_, session->connection(), session->spending(), session->news());
   {
     DeviceLock lock(session->mutex());
     for (Word id : call.kept) {

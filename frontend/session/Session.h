@@ -68,7 +68,7 @@ public:
   std::vector<ProgramSummary> programs(bool withText);
   BudgetInfo budget(const std::string &dataset, uint64_t endRun = 0);
   /// Sends a program that was compiled elsewhere; releases waiting here ride along.
-  ProgramRun runProgram(wire::Step step, const StepFollower &follow = {});
+  ProgramRun runProgram(Message message, const StepFollower &follow = {});
   /// Sends what is held for `trip` here, if anything is.
   void sendHeld(const Trip &trip);
 

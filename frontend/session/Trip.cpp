@@ -58,22 +58,6 @@ bool sameTerms(const wire::Spending &a, const wire::Spending &b) {
 
 } // namespace
 
-bool Following::operator()(uint64_t steps) {
-  try {
-    wantsStop = wantsStop || (ask && !ask(steps));
-  } catch (...) {
-    interruption = std::current_exception();
-    wantsStop = true;
-  }
-  return !wantsStop;
-}
-
-std::string failedStep(size_t committed, size_t count) {
-  return count == 1 ? ""
-                    : "step " + std::to_string(committed + 1) + " of the " + std::to_string(count) +
-                          " sent together failed, the steps before it are committed: ";
-}
-
 void Trip::raiseFailure() {
   if (failure) {
     isStopped = true;
@@ -122,8 +106,9 @@ std::string fillPublished(const Publishes &publishes, const StepReply &reply, si
 bool HeldSteps::takes(const TraceCall &call) const {
   // Steps of one program publish alike.
   const size_t published = steps_.empty() ? 0 : publishedBytes_ / steps_.size();
-  return publishedBytes_ + published <= kPublishedBytesMost && message_.hash == call.step.hash &&
-         sameTables(message_.tables, call.step.tables) && sameTerms(message_.spending, call.step.spending) &&
+  const wire::Step &first = message_->step();
+  return publishedBytes_ + published <= kPublishedBytesMost && first.hash == call.step.hash &&
+         sameTables(first.tables, call.step.tables) && sameTerms(first.spending, call.step.spending) &&
          uploadBytes_ + bytesOf(call.step.uploads) <= kTripUploadBytes && !isFull();
 }
 
@@ -141,45 +126,18 @@ void HeldSteps::add(TraceCall &call, Recording &recording) {
   publishedBytes_ += bytesOf(held.publishes);
   uploadBytes_ += bytesOf(step.uploads);
   uploads_.insert(uploads_.end(), call.uploads.begin(), call.uploads.end());
-  if (steps_.size() == 1) {
+  if (!message_) {
     compiled_ = call.compiled;
-    states_ = step.states;
-    slots_ = step.slots;
-    message_ = std::move(step);
-    return;
+    message_.emplace(std::move(step));
+  } else {
+    message_->add({std::move(step.states), std::move(step.slots), std::move(step.seeds), std::move(step.results),
+                   std::move(step.releases), std::move(step.uploads)});
   }
-  wire::Repetition &next = message_.repetitions.emplace_back();
-  if (step.states != states_) {
-    next.states = states_ = std::move(step.states);
-  }
-  if (step.slots != slots_) {
-    next.slots = slots_ = std::move(step.slots);
-  }
-  next.uploads = std::move(step.uploads);
-  next.seeds = std::move(step.seeds);
-  next.results = std::move(step.results);
-  next.releases = std::move(step.releases);
-}
-
-void HeldSteps::cut(size_t done) {
-  std::vector<wire::Repetition> rest;
-  for (size_t at = 0; at < message_.repetitions.size(); ++at) {
-    wire::Repetition &next = message_.repetitions[at];
-    if (at < done) {
-      message_.begin(std::move(next));
-    } else {
-      rest.push_back(std::move(next));
-    }
-  }
-  message_.repetitions = std::move(rest);
-  message_.program = compiled_->program;
-  message_.debug = compiled_->debug;
-  steps_.erase(steps_.begin(), steps_.begin() + static_cast<std::ptrdiff_t>(done));
 }
 
 void HeldSteps::send(Connection &connection, Spending &spending, News &news) {
   // What died since the last step, but what that makes: it is there only then.
-  std::vector<uint64_t> &last = message_.repetitions.empty() ? message_.releases : message_.repetitions.back().releases;
+  std::vector<uint64_t> &last = message_->lastReleases();
   const std::vector<uint64_t> &made = steps_.back().results;
   std::vector<uint64_t> later;
   for (uint64_t handle : connection.device().takeReleases()) {
@@ -194,35 +152,28 @@ void HeldSteps::send(Connection &connection, Spending &spending, News &news) {
     if (done < steps_.size() && (trip->isOver() || done == 0)) {
       break;
     }
-    cut(done);
+    message_->cut(done, compiled_->program, compiled_->debug);
+    steps_.erase(steps_.begin(), steps_.begin() + static_cast<std::ptrdiff_t>(done));
   }
   trip->isStopped = trip->isStopped || !steps_.empty();
 }
 
 size_t HeldSteps::sendOnce(Connection &connection, Spending &spending, News &news) {
   const uint64_t before = trip->committed;
-  StepReply reply;
-  reply.steps = 0;
-  bool unknown = false;
-  Following following{[&](uint64_t steps) { return !trip->follow || trip->follow(before + steps); }};
-  const StepFollower follow = std::ref(following);
-  try {
-    if (trip->deadline) {
-      auto left = *trip->deadline - std::chrono::steady_clock::now();
-      trip->isStopped = left.count() <= 0;
-      message_.deadlineMs = static_cast<uint64_t>(std::chrono::ceil<std::chrono::milliseconds>(left).count());
-    }
-    if (!trip->isStopped) {
-      reply = connection.send(message_, unknown, &follow);
-      unknown = reply.isOpen;
-      trip->isStopped = following.wantsStop;
-    }
-    if (reply.failure) {
-      throw Error(reply.failure->kind, failedStep(reply.steps, message_.count()) + reply.failure->text);
-    }
-  } catch (...) {
-    trip->failure = translatedFailure();
+  Sent sent;
+  sent.reply.steps = 0;
+  if (trip->deadline) {
+    const auto left = *trip->deadline - std::chrono::steady_clock::now();
+    trip->isStopped = left.count() <= 0;
+    message_->setDeadline(static_cast<uint64_t>(std::chrono::ceil<std::chrono::milliseconds>(left).count()));
   }
+  if (!trip->isStopped) {
+    sent = message_->send(connection, spending, news,
+                          [&](uint64_t steps) { return !trip->follow || trip->follow(before + steps); });
+    trip->isStopped = sent.isStopped;
+    trip->failure = sent.failure;
+  }
+  const StepReply &reply = sent.reply;
   for (size_t at = 0; at < reply.steps; ++at) {
     std::string problem = fillPublished(steps_[at].publishes, reply, at * steps_[at].publishes.size());
     if (!problem.empty() && !trip->failure) {
@@ -232,14 +183,14 @@ size_t HeldSteps::sendOnce(Connection &connection, Spending &spending, News &new
         trip->failure = std::current_exception();
       }
     }
-    spending.note(message_, connection.client());
   }
-  trip->failure = following.interruption ? following.interruption : trip->failure;
   trip->committed += reply.steps;
-  connection.device().countSteps(reply.steps);
-  news.add(reply.notes);
   if (trip->isOver()) {
-    takeBack(connection.device(), reply.steps, unknown ? kUnknownOutcome : trip->failure ? kNotRun : kStopped, unknown);
+    takeBack(connection.device(), reply.steps,
+             sent.isUnknown  ? kUnknownOutcome
+             : trip->failure ? kNotRun
+                             : kStopped,
+             sent.isUnknown);
   }
   return reply.steps;
 }

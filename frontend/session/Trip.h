@@ -6,9 +6,7 @@
 #define SOJOURN_FRONTEND_SESSION_TRIP_H
 
 #include "frontend/recording/Recording.h"
-#include "frontend/session/Connection.h"
-#include "frontend/session/News.h"
-#include "frontend/session/Spending.h"
+#include "frontend/session/Message.h"
 #include "frontend/session/TraceCall.h"
 #include "frontend/wire/Client.h"
 
@@ -48,17 +46,6 @@ struct Trip {
   bool isOver() const { return failure || isStopped; }
 };
 
-/// Follows a message for somebody who may throw: what was thrown waits for the reply, and no further step begins.
-struct Following {
-  StepFollower ask; ///< may be empty
-  bool wantsStop = false;
-  std::exception_ptr interruption = nullptr;
-  bool operator()(uint64_t steps);
-};
-
-/// Which of several steps an error is about.
-std::string failedStep(size_t committed, size_t count);
-
 /// A tensor on its way out, and where its value goes.
 using Publishes = std::vector<std::pair<c10::intrusive_ptr<Storage>, std::shared_ptr<PublishedState>>>;
 /// From the reply's values from `first` on. Returns what is wrong with them, or an empty text.
@@ -78,7 +65,7 @@ public:
   bool takes(const TraceCall &call) const;
   /// `recording`: still holds what the step computed; its publishes move here.
   void add(TraceCall &call, Recording &recording);
-  bool isFull() const { return message_.count() >= trip->most; }
+  bool isFull() const { return steps_.size() >= trip->most; }
   /// Sends them, in as many messages as the owner makes of them; the trip says what became of them, and those that did
   /// not run are taken back.
   void send(Connection &connection, Spending &spending, News &news);
@@ -93,18 +80,15 @@ public:
   const std::shared_ptr<Trip> trip;
 
 private:
-  /// Leaves the steps from the `done`th on, to be sent anew.
-  void cut(size_t done);
   /// Returns how many of them have committed; the trip says why no others will.
   size_t sendOnce(Connection &connection, Spending &spending, News &news);
   /// What the steps from `first` on were to leave is lost.
   void takeBack(RemoteDevice &device, size_t first, const Reason &reason, bool unknown);
 
-  wire::Step message_;
+  std::optional<Message> message_;
   std::vector<Held> steps_;
   std::shared_ptr<const CompiledTrace> compiled_; ///< holds the message's program
   std::vector<at::Tensor> uploads_;               ///< and the bytes of its uploads
-  std::vector<uint64_t> states_, slots_;          ///< of the last step
   size_t uploadBytes_ = 0, publishedBytes_ = 0;
 };
 
