@@ -65,18 +65,14 @@ struct SlotSources {
 };
 
 ArtifactCall fromTrace(const TraceCall &call, SlotSources sources) {
-  ArtifactCall result;
-  result.step = call.step;
+  ArtifactCall result = call;
   result.step.seeds.clear();
   result.bytes = std::make_shared<const std::pair<std::shared_ptr<const CompiledTrace>, std::vector<at::Tensor>>>(
       call.compiled, call.uploads);
-  result.seeds = call.step.seeds.size();
   result.slotInputs = std::move(sources.numbers);
   result.slotBatches = std::move(sources.batches);
-  result.published = call.published;
   for (size_t i = 0; i < call.uploads.size(); ++i) {
-    result.uploadInputs.push_back(call.uploadInputs[i] + 1);
-    if (call.uploadInputs[i] >= 0) {
+    if (call.uploadInputs[i] != 0) {
       result.step.uploads[i].data = {};
     }
   }
@@ -104,7 +100,7 @@ void checkRepeats(const TraceCall &second, const TraceCall &third, const SlotSou
     }
   }
   for (size_t i = 0; i < second.uploads.size(); ++i) {
-    if (second.uploadInputs[i] < 0 && third.uploadInputs[i] < 0 && !at::equal(second.uploads[i], third.uploads[i])) {
+    if (second.uploadInputs[i] == 0 && third.uploadInputs[i] == 0 && !at::equal(second.uploads[i], third.uploads[i])) {
       raise(ErrorKind::Unsupported,
             "a CPU tensor that the step uploads changes from step to step; pass it as an input");
     }
@@ -182,8 +178,7 @@ ArtifactCall shortOf(const std::vector<TraceCall> &calls, SlotSources sources, c
 /// The call that publishes the state, recorded last, in the names of the steady step: what the last repetition left is
 /// called by what the second step left, turned.
 ArtifactCall stateOf(const TraceCall &recorded, const std::vector<TraceCall> &calls, const Artifact &artifact) {
-  std::vector<int> constant(recorded.step.slots.size(), 0);
-  ArtifactCall call = fromTrace(recorded, {constant, constant});
+  ArtifactCall call = fromTrace(recorded, {});
   call.step.releases.clear(); // of the compilation
   const wire::Step &second = calls[2].step, &last = calls.back().step;
   for (uint64_t &handle : call.step.states) {
@@ -295,8 +290,7 @@ Artifact compile(const Offline &offline, const std::function<void()> &init,
   init();
   std::vector<TraceCall> calls;
   calls.push_back(finishOffline(offline.session()));
-  std::vector<int> constant(calls[0].step.slots.size(), 0);
-  std::vector<SlotSources> sources{{constant, constant}};
+  std::vector<SlotSources> sources(1);
   // A generator of its own: compiling must not move the caller's random numbers.
   at::Generator generator = at::detail::createCPUGenerator(c10::detail::getNonDeterministicRandom());
   for (int repetition = 0; repetition < (shortRows ? 4 : 3); ++repetition) {

@@ -22,7 +22,7 @@
 #define SOJOURN_FRONTEND_AHEAD_ARTIFACT_H
 
 #include "frontend/Sojourn.h"
-#include "runtime/wire/Step.h"
+#include "frontend/session/StepCall.h"
 
 #include <array>
 #include <exception>
@@ -45,18 +45,7 @@ struct Spec {
   bool number = false;
 };
 
-/// One call of an artifact: a step message without the values that each run supplies.
-struct ArtifactCall {
-  /// Handles are names within the artifact; constants are among its uploads. Without a program the
-  /// call does nothing.
-  wire::Step step;
-  std::shared_ptr<const void> bytes; ///< memory that `step` refers to
-  std::vector<int> uploadInputs;     ///< per upload: 0 for a constant, or position + 1 of an input
-  std::vector<int> slotInputs;       ///< per slot: 0, or +-(position + 1) of a number input
-  std::vector<int> slotBatches;      ///< per slot: 0, or position + 1 of batches (their start; negated: their epoch)
-  size_t seeds = 0;                  ///< drawn again at every run
-  size_t published = 0;
-};
+using ArtifactCall = frontend::StepCall;
 
 /// Full batches that the steps of a run take one after another.
 struct ArtifactBatches {

@@ -91,7 +91,10 @@ void Flight::prepare() {
   for (const at::Tensor &tensor : call.uploads) {
     call.step.uploads.push_back(viewOf(tensor));
   }
-  call.uploadInputs = recording->uploadInputs;
+  for (int input : recording->uploadInputs) {
+    call.uploadInputs.push_back(input + 1);
+  }
+  call.seeds = trace.seeds.size();
   call.published = recording->publishes.size();
   call.step.spending = session->spending().terms();
   for (auto &[storage, state] : recording->publishes) {
