@@ -82,6 +82,50 @@ bool replaceMasks(const at::Tensor &self, c10::List<std::optional<at::Tensor>> &
 
 /// Indices on the CPU go to the owner, masks there as the positions that they hold, as with any device. A mask at the
 /// owner chooses between old and new where something is written; what else it would do depends on values.
+/// The indices of an indexing op, those of the CPU brought to the indexed tensor's device.
+struct Indices {
+  c10::List<std::optional<at::Tensor>> list;
+  bool isChanged = false;       ///< one was on the CPU
+  std::optional<size_t> masked; ///< position of a remote mask
+
+  Indices(const at::Tensor &self, const c10::IValue &given) {
+    int64_t dim = 0; // of self, that the next index takes
+    for (const c10::IValue &entry : given.toListRef()) {
+      const at::Tensor index = entry.isTensor() ? entry.toTensor() : at::Tensor();
+      if (isMask(index)) {
+        checkMask(self, index, dim);
+      }
+      dim += isMask(index) ? index.dim() : 1;
+      add(self, index);
+    }
+  }
+
+private:
+  static void checkMask(const at::Tensor &self, const at::Tensor &mask, int64_t dim) {
+    TORCH_CHECK_INDEX(dim + mask.dim() <= self.dim(), "too many indices for tensor of dimension ", self.dim());
+    TORCH_CHECK_INDEX(mask.sizes() == self.sizes().slice(static_cast<size_t>(dim), static_cast<size_t>(mask.dim())),
+                      "The shape of the mask ", mask.sizes(), " at index ", dim,
+                      " does not match the shape of the indexed tensor ", self.sizes(), " at index ", dim);
+  }
+  void add(const at::Tensor &self, const at::Tensor &index) {
+    const bool isHere = index.defined() && !isRemote(index);
+    isChanged = isChanged || isHere;
+    if (isHere && isMask(index)) {
+      noteUnrepeatable(self, kByMask);
+      for (const at::Tensor &positions : index.nonzero().unbind(1)) {
+        list.push_back(positions.to(self.device()));
+      }
+      return;
+    }
+    if (isMask(index)) {
+      masked = list.size();
+    }
+    list.push_back(isHere            ? std::optional(index.to(self.device()))
+                   : index.defined() ? std::optional(index)
+                                     : std::nullopt);
+  }
+};
+
 CallResult indexThroughMask(const SpecialCall &call) {
   const OpInfo &info = call.info;
   const Args args = call.args;
@@ -89,38 +133,8 @@ CallResult indexThroughMask(const SpecialCall &call) {
   if (!isRemote(self)) {
     return {};
   }
-  c10::List<std::optional<at::Tensor>> indices;
-  bool isChanged = false;
-  std::optional<size_t> masked;
-  int64_t dim = 0; // of self, that the next index takes
-  auto checkMask = [&](const at::Tensor &mask) {
-    TORCH_CHECK_INDEX(dim + mask.dim() <= self.dim(), "too many indices for tensor of dimension ", self.dim());
-    TORCH_CHECK_INDEX(mask.sizes() == self.sizes().slice(static_cast<size_t>(dim), static_cast<size_t>(mask.dim())),
-                      "The shape of the mask ", mask.sizes(), " at index ", dim,
-                      " does not match the shape of the indexed tensor ", self.sizes(), " at index ", dim);
-  };
-  for (const c10::IValue &entry : args[1].toListRef()) {
-    at::Tensor index = entry.isTensor() ? entry.toTensor() : at::Tensor();
-    if (isMask(index)) {
-      checkMask(index);
-    }
-    dim += isMask(index) ? index.dim() : 1;
-    if (index.defined() && !isRemote(index) && isMask(index)) {
-      noteUnrepeatable(self, kByMask);
-      for (const at::Tensor &positions : index.nonzero().unbind(1)) {
-        indices.push_back(positions.to(self.device()));
-      }
-      isChanged = true;
-      continue;
-    }
-    if (index.defined() && !isRemote(index)) {
-      isChanged = true;
-      index = index.to(self.device());
-    } else if (isMask(index)) {
-      masked = indices.size();
-    }
-    indices.push_back(index.defined() ? std::optional(index) : std::nullopt);
-  }
+  Indices found(self, args[1]);
+  auto &[indices, isChanged, masked] = found;
   if (!masked) {
     if (isChanged) {
       call.replace(1, std::move(indices));
@@ -128,7 +142,7 @@ CallResult indexThroughMask(const SpecialCall &call) {
     return {};
   }
   const at::Tensor mask = *indices.get(*masked);
-  const bool isWrite = info.name.find("index_put") != std::string::npos;
+  const bool isWrite = info.args.size() > 2; // index_put: values
   bool isAlone = indices.size() == *masked + 1;
   for (size_t i = 0; i < *masked; ++i) {
     isAlone = isAlone && !indices.get(i);
