@@ -106,20 +106,30 @@ const float *Bands::cut(float *memory, const float *image, int64_t band) const {
 
 bool ownsConvolution(Convolved what, const TensorType &images, const TensorType &weight, const TensorType &results,
                      const ConvOptions &options) {
-  // Fewer windows in a line leave registers unused; fewer in an image than a sum's additions pay for.
-  constexpr int64_t kLeastWidth = 4, kLeastWindows = 32;
   const size_t rank = options.stride.size();
   if (wideOf(images.element) != Element::f32 || frameKernels(Element::f32).windows == nullptr || rank < 1 || rank > 2) {
     return false;
   }
+  // What decides a worker's memory and the number of grids.
+  constexpr int64_t kMostChannels = 4096, kMostStride = 16, kMostElements = int64_t{1} << 22;
+  const int64_t in = weight.dims[1], out = weight.dims[0] / options.groups;
   const Spatial spatial(images, weight, results, options);
-  const bool ofImages = what == Convolved::gradInput;
-  const int64_t width = ofImages ? spatial.columns.image / spatial.columns.stride : spatial.columns.result;
-  // Channels of the vectors.
-  constexpr int64_t kVector = 16;
-  const int64_t channels = what == Convolved::forward ? weight.dims[0] / options.groups : weight.dims[1];
-  return width >= kLeastWidth && 5 * channels >= 3 * ceilDiv(channels, kVector) * kVector &&
-         (what != Convolved::gradWeight || spatial.rows.result * spatial.columns.result >= kLeastWindows);
+  if (std::max(in, out) > kMostChannels || std::max(spatial.rows.stride, spatial.columns.stride) > kMostStride) {
+    return false;
+  }
+  const bool isOfImages = what == Convolved::gradInput;
+  const auto over = isOfImages ? overGradient : overImage;
+  const WindowDim down = over(spatial.rows), along = over(spatial.columns);
+  const int64_t framed = isOfImages ? out : in, vectors = what == Convolved::forward ? out : in;
+  const Bands bands(down, along, framed, vectors, images.dims[0], INT64_MAX);
+  const double elements = static_cast<double>(framed) *
+                          static_cast<double>(down.frame.parts * along.frame.parts * (bands.rows + down.reach)) *
+                          static_cast<double>(bands.frame.columns.count);
+  // Fewer windows in a line leave registers unused; fewer in an image than a sum's additions pay for.
+  constexpr int64_t kVector = 16, kLeastWidth = 4, kLeastWindows = 32;
+  return elements <= static_cast<double>(kMostElements) && along.windows() >= kLeastWidth &&
+         5 * vectors >= 3 * ceilDiv(vectors, kVector) * kVector &&
+         (what != Convolved::gradWeight || down.windows() * along.windows() >= kLeastWindows);
 }
 
 } // namespace sojourn::runtime

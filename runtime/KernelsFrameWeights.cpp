@@ -2,6 +2,7 @@
 // Gradients of convolutions of f32 by their weights, over frames of images whose channels lie side by side.
 #include "runtime/ConvolutionFrames.h"
 #include "runtime/FrameBands.h"
+#include "runtime/Stop.h"
 
 namespace sojourn::runtime {
 
@@ -57,8 +58,11 @@ public:
         const float *from = gradient + ((number * results_ + channel) * rows_ + row + y) * columns_ + column;
         std::copy_n(from, width, left + channel * pitch() + y * width);
       }
-      kernels.taps(part + (group * results_ + first) * taps() * step_, left + first * pitch(), pitch(), turned, grid,
-                   step_, past - first, adds);
+      for (int64_t channel = first; channel < past; channel += channelsAtOnce()) {
+        checkStop();
+        kernels.taps(part + (group * results_ + channel) * taps() * step_, left + channel * pitch(), pitch(), turned,
+                     grid, step_, std::min(channelsAtOnce(), past - channel), adds);
+      }
     }
   }
   /// Channels of each group's gradient.
@@ -67,6 +71,12 @@ public:
 private:
   static constexpr int64_t kChannels = 16; ///< a vector's, or two
   int64_t pitch() const { return bands_.windows() + 16; }
+  /// Of the gradient: so many that a run can be stopped between them.
+  int64_t channelsAtOnce() const {
+    constexpr int64_t kTile = 12;
+    const double work = 2.0 * static_cast<double>(bands_.windows() * kTile) * static_cast<double>(taps() * step_);
+    return kTile * std::max<int64_t>(1, static_cast<int64_t>(kPieceWorkMost / work));
+  }
 
   int64_t groups_, results_, rows_, columns_, step_;
   Bands bands_;

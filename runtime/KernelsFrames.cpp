@@ -4,6 +4,7 @@
 // the image.
 #include "runtime/ConvolutionFrames.h"
 #include "runtime/FrameBands.h"
+#include "runtime/Stop.h"
 #include <numeric>
 
 namespace sojourn::runtime {
@@ -106,6 +107,7 @@ private:
       std::fill_n(sums, height * width * pitch(), 0.0f);
     }
     for (int64_t depth = 0; depth < taps; depth += kProductDepth) {
+      checkStop();
       const WindowGrid at{grid.offsets.data() + depth, taps, bands_.frame.columns.count, height, width, pitch()};
       frameKernels(Element::f32)
           .windows(sums, frame, at, weights + depth * kStrip, std::min(kProductDepth, taps - depth), sizes_.results,
