@@ -24,7 +24,7 @@ namespace {
 /// What a plan keeps whatever it holds, and per op, result, operand and column beside the attributes: instructions,
 /// slots and names.
 constexpr uint64_t kBytesPerPlan = 4096, kBytesPerOp = 2048, kBytesPerValue = 256, kBytesPerOperand = 32,
-                   kBytesPerColumn = 1024;
+                   kBytesPerColumn = 1024, kBytesPerConvolution = 4096;
 /// Values start at multiples of this many bytes.
 constexpr uint64_t kAlignment = 64;
 
@@ -138,7 +138,9 @@ private:
       price.operations = cost::sum({price.operations, priced.getOperations()});
       scratch = priced.getScratchBytes();
     }
-    price.planBytes = cost::sum({price.planBytes, kBytesPerOp, cost::times({kBytesPerValue, op.getNumResults()}),
+    const bool isConvolution = isa<ConvOp, ConvGradInputOp, ConvGradWeightOp>(op);
+    price.planBytes = cost::sum({price.planBytes, kBytesPerOp, isConvolution ? kBytesPerConvolution : 0,
+                                 cost::times({kBytesPerValue, op.getNumResults()}),
                                  cost::times({kBytesPerOperand, op.getNumOperands()})});
     // One by one: a dictionary of them all would be made and kept in the context.
     auto addAttribute = [&](Attribute attribute) {

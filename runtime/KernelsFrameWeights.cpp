@@ -34,9 +34,9 @@ public:
   size_t scratch() const { return bands_.bytes() + lines(elements_ * step_) + lines(results_ * pitch()); }
   size_t held() const { return offsets_.size() * sizeof(int64_t); }
 
-  /// One band's part of the sum for channels [first, past) of each group's gradient.
-  void run(float *part, const float *images, const float *gradient, char *memory, int64_t item, int64_t first,
-           int64_t past, bool adds) const {
+  /// One band's part of the sum for channels [from, to) of all groups' gradients.
+  void run(float *part, const float *images, const float *gradient, char *memory, int64_t item, int64_t from,
+           int64_t to, bool adds) const {
     const FrameKernels kernels = frameKernels(Element::f32);
     auto *own = reinterpret_cast<float *>(memory), *turned = own + bands_.bytes() / sizeof(float);
     float *left = turned + lines(elements_ * step_) / sizeof(float);
@@ -48,15 +48,17 @@ public:
     const int64_t elements =
         bands_.isWhole ? std::min(elements_, plane - row * shape.columns.size - column) : elements_;
     const WindowGrid grid{offsets_.data(), taps(), shape.columns.count, height, width, taps() * step_};
-    for (int64_t group = 0; group < groups_; ++group) {
+    for (int64_t group = from / results_; group * results_ < to; ++group) {
+      const int64_t first = std::max(from - group * results_, int64_t{0});
+      const int64_t past = std::min(to - group * results_, results_);
       const int64_t number = image * groups_ + group;
       const float *frame = bands_.cut(own, images + number * shape.channels * plane, band);
       kernels.turn(turned, step_, frame, pitched, shape.channels, elements);
       // Lines of the gradient are often a power of two apart, and would push each other out of the first cache.
       for (int64_t line = first * height; line < past * height; ++line) {
         const int64_t channel = line / height, y = line % height;
-        const float *from = gradient + ((number * results_ + channel) * rows_ + row + y) * columns_ + column;
-        std::copy_n(from, width, left + channel * pitch() + y * width);
+        const float *read = gradient + ((number * results_ + channel) * rows_ + row + y) * columns_ + column;
+        std::copy_n(read, width, left + channel * pitch() + y * width);
       }
       for (int64_t channel = first; channel < past; channel += channelsAtOnce()) {
         checkStop();
@@ -65,8 +67,6 @@ public:
       }
     }
   }
-  /// Channels of each group's gradient.
-  int64_t groupResults() const { return results_; }
 
 private:
   static constexpr int64_t kChannels = 16; ///< a vector's, or two
@@ -99,7 +99,7 @@ void lowerFrameGradWeight(Lowering &lowering, const GraphOp &op) {
   const double work = workOf(y, x, w), pieceMost = pieceWorkMost(Element::f32, w);
   const Partition pieces = partsOf(plan->items, x, y, w, work, pieceMost);
   // Few parts: the gradient's channels are cut as well.
-  const int64_t results = plan->groupResults();
+  const int64_t results = plan->results();
   const int64_t cuts =
       pieces.rows < kImagesOnly || work / static_cast<double>(pieces.rows) > pieceMost
           ? evenly(std::min(ceilDiv(results, 8), std::max<int64_t>(1, piecesMost(work, pieceMost) / pieces.rows / 2)),

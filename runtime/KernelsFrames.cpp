@@ -14,7 +14,7 @@ namespace {
 /// Windows at which results are computed together: those of one phase along each dim.
 struct Grid {
   int64_t row = 0, column = 0, height = 0, width = 0;
-  std::vector<int64_t> offsets; ///< of each tap of each channel in the frame
+  std::vector<int64_t> offsets; ///< of each tap in a channel of the frame
   std::vector<int64_t> numbers; ///< of each tap in the weight's windows
   int64_t weights = 0;          ///< where its matrix [channel and tap, result's channel] begins in that of a group
 };
@@ -30,13 +30,15 @@ public:
       : sizes_(sizes), taps_(rows.kernel * columns.kernel), rowStep_(static_cast<int64_t>(rows.phases.size())),
         columnStep_(static_cast<int64_t>(columns.phases.size())),
         bands_(rows, columns, sizes.channels, pitch(), sizes.images * sizes.groups, INT64_MAX) {
+    FrameShape channel = bands_.frame;
+    channel.channels = 1;
     for (const WindowDim::Phase &y : rows.phases) {
       for (const WindowDim::Phase &x : columns.phases) {
         Grid grid{&y - rows.phases.data(),
                   &x - columns.phases.data(),
                   y.windows,
                   x.windows,
-                  offsetsOf(bands_.frame, y, x),
+                  offsetsOf(channel, y, x),
                   {},
                   groupWeights_};
         for (const WindowDim::Tap &down : y.taps) {
@@ -44,14 +46,16 @@ public:
             grid.numbers.push_back(down.number * columns.kernel + along.number);
           }
         }
-        groupWeights_ += stripsOf(sizes.results) * kStrip * static_cast<int64_t>(grid.offsets.size());
+        groupWeights_ += pitch() * sizes.channels * static_cast<int64_t>(grid.offsets.size());
         grids_.push_back(std::move(grid));
       }
     }
-    items = sizes.images * sizes.groups * bands_.count();
+    const int64_t pieces = sizes.images * sizes.groups * bands_.count();
+    cuts_ = std::clamp<int64_t>(kFewPieces / pieces, 1, stripsOf(sizes.results));
+    items = pieces * cuts_;
   }
 
-  int64_t items = 0; ///< bands of groups of images
+  int64_t items = 0; ///< bands of groups of images; where these are few, with a part of the results' channels each
   /// Elements of all matrices of weights, [group, grid, strip of results, channel and tap, kStrip].
   int64_t weights() const { return sizes_.groups * groupWeights_; }
   /// What one channel of all groups' has in them, from its weights [result, tap of all grids].
@@ -80,17 +84,20 @@ public:
   }
   void run(float *result, const float *images, const float *weights, char *memory, int64_t item) const {
     auto *own = reinterpret_cast<float *>(memory), *sums = own + bands_.bytes() / sizeof(float);
-    const int64_t image = item / bands_.count(), band = item % bands_.count();
+    const int64_t cut = item % cuts_, strips = stripsOf(sizes_.results);
+    const int64_t image = item / cuts_ / bands_.count(), band = item / cuts_ % bands_.count();
     const FrameShape &shape = bands_.frame;
     const float *frame = bands_.cut(own, images + image * shape.channels * shape.rows.size * shape.columns.size, band);
+    Piece piece{strips * cut / cuts_ * kStrip, 0, bands_.row(band), bands_.column(band)};
+    piece.channels = std::min(sizes_.results, strips * (cut + 1) / cuts_ * kStrip) - piece.channel;
     weights += image % sizes_.groups * groupWeights_;
-    result += image * sizes_.results * sizes_.resultRows * sizes_.resultColumns;
+    result += (image * sizes_.results + piece.channel) * sizes_.resultRows * sizes_.resultColumns;
     for (const Grid &grid : grids_) {
-      const int64_t row = bands_.row(band), height = std::min(bands_.rows, grid.height - row);
-      const int64_t column = bands_.column(band), width = std::min(bands_.columns, grid.width - column);
-      if (height > 0 && width > 0) {
-        convolve(grid, sums, frame, weights + grid.weights, height, width);
-        write(grid, result, sums, row, column, height, width);
+      piece.height = std::min(bands_.rows, grid.height - piece.row);
+      piece.width = std::min(bands_.columns, grid.width - piece.column);
+      if (piece.height > 0 && piece.width > 0) {
+        convolve(grid, piece, sums, frame, weights + grid.weights);
+        write(grid, piece, result, sums);
       }
     }
   }
@@ -100,40 +107,55 @@ private:
   /// Results of one grid, before they are put between those of others.
   int64_t spreadElements() const { return grids_.size() > 1 ? sizes_.results * bands_.windows() : 0; }
 
-  void convolve(const Grid &grid, float *sums, const float *frame, const float *weights, int64_t height,
-                int64_t width) const {
-    const auto taps = static_cast<int64_t>(grid.offsets.size());
+  /// Of a grid's results: channels from `channel` on, and windows of a band.
+  struct Piece {
+    int64_t channel, channels, row, column, height = 0, width = 0;
+  };
+
+  void convolve(const Grid &grid, const Piece &piece, float *sums, const float *frame, const float *weights) const {
+    const auto taps = static_cast<int64_t>(grid.offsets.size()), inner = taps * sizes_.channels;
     if (taps == 0) {
-      std::fill_n(sums, height * width * pitch(), 0.0f);
+      std::fill_n(sums, piece.height * piece.width * pitch(), 0.0f);
     }
-    for (int64_t depth = 0; depth < taps; depth += kProductDepth) {
+    const int64_t channelElements = bands_.frame.elements() / sizes_.channels;
+    weights += piece.channel * inner;
+    int64_t offsets[kProductDepth];
+    for (int64_t depth = 0, tap = 0; depth < inner; depth += kProductDepth) {
       checkStop();
-      const WindowGrid at{grid.offsets.data() + depth, taps, bands_.frame.columns.count, height, width, pitch()};
-      frameKernels(Element::f32)
-          .windows(sums, frame, at, weights + depth * kStrip, std::min(kProductDepth, taps - depth), sizes_.results,
-                   depth != 0);
+      const int64_t count = std::min(kProductDepth, inner - depth);
+      for (int64_t i = 0; i < count; ++i) {
+        offsets[i] = grid.offsets[static_cast<size_t>(tap)];
+        if (++tap == taps) {
+          tap = 0;
+        }
+      }
+      for (int64_t i = 0; i < count; ++i) {
+        offsets[i] += (depth + i) / taps * channelElements;
+      }
+      const WindowGrid at{offsets, inner, bands_.frame.columns.count, piece.height, piece.width, pitch()};
+      frameKernels(Element::f32).windows(sums, frame, at, weights + depth * kStrip, count, piece.channels, depth != 0);
     }
   }
 
-  void write(const Grid &grid, float *result, float *sums, int64_t row, int64_t column, int64_t height,
-             int64_t width) const {
-    const int64_t plane = sizes_.resultRows * sizes_.resultColumns, windows = height * width;
+  void write(const Grid &grid, const Piece &piece, float *result, float *sums) const {
+    const int64_t plane = sizes_.resultRows * sizes_.resultColumns, windows = piece.height * piece.width;
     const TurnFn turn = frameKernels(Element::f32).turn;
     if (grids_.size() == 1) {
       // Lines that fill the result's lie one after the other there, too.
-      const int64_t lineWindows = width == sizes_.resultColumns ? windows : width;
-      for (int64_t first = 0; first < windows; first += lineWindows) {
-        turn(result + (row + first / width) * sizes_.resultColumns + column, plane, sums + first * pitch(), pitch(),
-             lineWindows, sizes_.results);
+      const int64_t line = piece.width == sizes_.resultColumns ? windows : piece.width;
+      for (int64_t first = 0; first < windows; first += line) {
+        turn(result + (piece.row + first / piece.width) * sizes_.resultColumns + piece.column, plane,
+             sums + first * pitch(), pitch(), line, piece.channels);
       }
       return;
     }
     float *spread = sums + lines(bands_.windows() * pitch()) / sizeof(float);
-    turn(spread, windows, sums, pitch(), windows, sizes_.results);
-    for (int64_t channel = 0; channel < sizes_.results; ++channel, result += plane) {
-      for (int64_t y = row; y < row + height; ++y, spread += width) {
-        float *to = result + (y * rowStep_ + grid.row) * sizes_.resultColumns + column * columnStep_ + grid.column;
-        for (int64_t x = 0; x < width; ++x) {
+    turn(spread, windows, sums, pitch(), windows, piece.channels);
+    for (int64_t channel = 0; channel < piece.channels; ++channel, result += plane) {
+      for (int64_t y = piece.row; y < piece.row + piece.height; ++y, spread += piece.width) {
+        float *to =
+            result + (y * rowStep_ + grid.row) * sizes_.resultColumns + piece.column * columnStep_ + grid.column;
+        for (int64_t x = 0; x < piece.width; ++x) {
           to[x * columnStep_] = spread[x];
         }
       }
@@ -143,7 +165,7 @@ private:
   Sizes sizes_;
   int64_t taps_, rowStep_, columnStep_;
   Bands bands_;
-  int64_t groupWeights_ = 0;
+  int64_t groupWeights_ = 0, cuts_ = 1;
   std::vector<Grid> grids_;
 };
 

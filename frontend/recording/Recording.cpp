@@ -98,7 +98,7 @@ void Recording::truncate(const Trace::Mark &mark) {
 }
 
 bool Recording::rollback(const Reason &reason) {
-  bool dropped = trace.storageCount > mark_.trace.storages || trace.words.size() > mark_.trace.words;
+  bool dropped = recipe || trace.storageCount > mark_.trace.storages || trace.words.size() > mark_.trace.words;
   for (size_t id = mark_.trace.storages; id < storages.size(); ++id) {
     // Handles return to their committed version, uploads to what was uploaded, gathered values to their place.
     if (Storage *storage = storages[id]; storage && !storage->handle && !storage->upload.defined() && !storage->pack) {

@@ -80,8 +80,6 @@ bool replaceMasks(const at::Tensor &self, c10::List<std::optional<at::Tensor>> &
   return true;
 }
 
-/// Indices on the CPU go to the owner, masks there as the positions that they hold, as with any device. A mask at the
-/// owner chooses between old and new where something is written; what else it would do depends on values.
 /// The indices of an indexing op, those of the CPU brought to the indexed tensor's device.
 struct Indices {
   c10::List<std::optional<at::Tensor>> list;
@@ -126,6 +124,8 @@ private:
   }
 };
 
+/// Indices on the CPU go to the owner, masks there as the positions that they hold, as with any device. A mask at the
+/// owner chooses between old and new where something is written; what else it would do depends on values.
 CallResult indexThroughMask(const SpecialCall &call) {
   const OpInfo &info = call.info;
   const Args args = call.args;

@@ -71,7 +71,7 @@ Sent Message::send(Connection &connection, Spending &spending, News &news, const
     sent.failure = translatedFailure();
   }
   sent.isStopped = following.wantsStop;
-  sent.failure = following.interruption ? following.interruption : sent.failure;
+  sent.interruption = following.interruption;
   noteCommitted(step_, sent.reply, connection, spending, news);
   return sent;
 }

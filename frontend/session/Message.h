@@ -18,10 +18,11 @@ namespace sojourn::frontend {
 
 /// What became of the steps of a message.
 struct Sent {
-  StepReply reply;            ///< of those that committed, `reply.steps` of them
-  bool isUnknown = false;     ///< whether more may have
-  bool isStopped = false;     ///< by the follower
-  std::exception_ptr failure; ///< of the step after them, or what interrupted the wait
+  StepReply reply;                 ///< of those that committed, `reply.steps` of them
+  bool isUnknown = false;          ///< whether more may have
+  bool isStopped = false;          ///< by the follower
+  std::exception_ptr failure;      ///< of the step after them
+  std::exception_ptr interruption; ///< what the follower threw
 };
 
 /// In the session's turn. Bytes of programs and uploads are borrowed.

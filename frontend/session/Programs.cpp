@@ -41,6 +41,7 @@ ProgramRun Session::runProgram(Message message, const StepFollower &follow) {
   terms.releases = first.spending.releases;
   message.setTerms(std::move(terms));
   sendHeld();
+  std::exception_ptr interruption;
   try {
     if (std::string refusal = spending_.refusalOf(first, connection_.client()); !refusal.empty()) {
       raise(ErrorKind::Refused, refusal);
@@ -54,11 +55,15 @@ ProgramRun Session::runProgram(Message message, const StepFollower &follow) {
     if (run.steps < message.count() && !run.isUnknown) {
       handles().releaseUncounted(waiting);
     }
+    interruption = sent.interruption;
     run.failure = sent.failure;
-    readPublished(sent.reply, run);
+    if (run.steps > 0) {
+      readPublished(sent.reply, run);
+    }
   } catch (...) {
-    run.failure = run.failure ? run.failure : std::current_exception();
+    run.failure = std::current_exception(); // lost values come before the failure of the next step
   }
+  run.failure = interruption ? interruption : run.failure;
   for (size_t at = 0; at < sizes.size(); ++at) {
     handles().subtract(at < run.steps ? sizes[at].second : sizes[at].first);
   }

@@ -171,7 +171,7 @@ size_t HeldSteps::sendOnce(Connection &connection, Spending &spending, News &new
     sent = message_->send(connection, spending, news,
                           [&](uint64_t steps) { return !trip->follow || trip->follow(before + steps); });
     trip->isStopped = sent.isStopped;
-    trip->failure = sent.failure;
+    trip->failure = sent.interruption ? sent.interruption : sent.failure;
   }
   const StepReply &reply = sent.reply;
   for (size_t at = 0; at < reply.steps; ++at) {
