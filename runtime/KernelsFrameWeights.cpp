@@ -55,10 +55,11 @@ public:
       const float *frame = bands_.cut(own, images + number * shape.channels * plane, band);
       kernels.turn(turned, step_, frame, pitched, shape.channels, elements);
       // Lines of the gradient are often a power of two apart, and would push each other out of the first cache.
-      for (int64_t line = first * height; line < past * height; ++line) {
-        const int64_t channel = line / height, y = line % height;
+      const int64_t lines = width == columns_ ? 1 : height, length = width * height / lines;
+      for (int64_t line = first * lines; line < past * lines; ++line) {
+        const int64_t channel = line / lines, y = line % lines;
         const float *read = gradient + ((number * results_ + channel) * rows_ + row + y) * columns_ + column;
-        std::copy_n(read, width, left + channel * pitch() + y * width);
+        std::copy_n(read, length, left + channel * pitch() + y * width);
       }
       for (int64_t channel = first; channel < past; channel += channelsAtOnce()) {
         checkStop();

@@ -16,28 +16,61 @@ using TapsFn = void (*)(float *, const float *, int64_t, const float *, const Wi
 
 namespace {
 
-/// Elements [0, count) of one line of a frame; `first` is the place of the first one in the image's line.
-template <int64_t step>
-void frameLine(float *to, const float *line, int64_t size, int64_t first, int64_t count, int64_t steps) {
-  const int64_t by = step == 0 ? steps : step;
-  int64_t from = first >= 0 ? 0 : (by - 1 - first) / by;
-  int64_t past = size > first ? (size - first + by - 1) / by : 0;
-  from = from < count ? from : count;
-  past = past < count ? past : count;
-  past = past < from ? from : past;
-  for (int64_t i = 0; i < from; ++i) {
-    to[i] = 0;
-  }
-  if constexpr (step == 1) {
-    __builtin_memcpy(to + from, line + first + from, static_cast<unsigned long>(past - from) * sizeof(float));
+/// Copies n elements, the last ones twice where they are no whole vector.
+void copyLine(float *to, const float *from, int64_t n) {
+  if (n >= kLanes) {
+    for (int64_t i = 0; i + kLanes <= n; i += kLanes) {
+      store(to + i, load(from + i));
+    }
+    store(to + n - kLanes, load(from + n - kLanes));
+  } else if (n >= kLanes / 2) {
+    constexpr int kHalf = kLanes / 2;
+    __builtin_memcpy(to, from, kHalf * sizeof(float));
+    __builtin_memcpy(to + n - kHalf, from + n - kHalf, kHalf * sizeof(float));
   } else {
-    const float *x = line + first;
-    for (int64_t i = from; i < past; ++i) {
-      to[i] = x[i * by];
+    for (int64_t i = 0; i < n; ++i) {
+      to[i] = from[i];
     }
   }
-  for (int64_t i = past; i < count; ++i) {
+}
+
+/// Which elements of a frame's lines an image has: the first of them stands at `first` in its line.
+struct Inside {
+  int64_t first, from, past;
+
+  Inside(const FrameDim &dim, int64_t part) : first(part + dim.first) {
+    from = first >= 0 ? 0 : (dim.step - 1 - first) / dim.step;
+    past = dim.size > first ? (dim.size - first + dim.step - 1) / dim.step : 0;
+    from = from < dim.count ? from : dim.count;
+    past = past < dim.count ? past : dim.count;
+    past = past < from ? from : past;
+  }
+};
+
+void zeroFrame(float *to, int64_t from, int64_t past) {
+  for (int64_t i = from; i < past; ++i) {
     to[i] = 0;
+  }
+}
+
+template <int64_t step>
+void frameLine(float *to, const float *line, const Inside &inside, int64_t count, int64_t steps) {
+  const int64_t by = step == 0 ? steps : step;
+  constexpr int kHalf = kLanes / 2;
+  if (count >= kHalf && inside.from <= kHalf && count - inside.past <= kHalf) {
+    __builtin_memset(to, 0, kHalf * sizeof(float)); // partly written over
+    __builtin_memset(to + count - kHalf, 0, kHalf * sizeof(float));
+  } else {
+    zeroFrame(to, 0, inside.from);
+    zeroFrame(to, inside.past, count);
+  }
+  const float *x = line + inside.first;
+  if constexpr (step == 1) {
+    copyLine(to + inside.from, x + inside.from, inside.past - inside.from);
+  } else {
+    for (int64_t i = inside.from; i < inside.past; ++i) {
+      to[i] = x[i * by];
+    }
   }
 }
 
@@ -47,6 +80,7 @@ void frameOf(float *frame, const float *image, const FrameShape &shape, int64_t 
   for (int64_t channel = 0; channel < shape.channels; ++channel, image += down.size * along.size) {
     for (int64_t rowPart = 0; rowPart < down.parts; ++rowPart) {
       for (int64_t columnPart = 0; columnPart < along.parts; ++columnPart, frame += shape.plane()) {
+        const Inside inside(along, columnPart);
         int64_t y = band * down.step + rowPart + down.first;
         for (int64_t row = 0; row < rows; ++row, y += down.step) {
           float *to = frame + row * along.count;
@@ -54,7 +88,7 @@ void frameOf(float *frame, const float *image, const FrameShape &shape, int64_t 
             __builtin_memset(to, 0, static_cast<unsigned long>(along.count) * sizeof(float));
             continue;
           }
-          frameLine<step>(to, image + y * along.size, along.size, columnPart + along.first, along.count, along.step);
+          frameLine<step>(to, image + y * along.size, inside, along.count, along.step);
         }
       }
     }
