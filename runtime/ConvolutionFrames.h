@@ -9,7 +9,8 @@ namespace sojourn::runtime {
 /// What is computed: the convolution's result, its gradient by the images, or that by the weights.
 enum class Convolved { forward, gradInput, gradWeight };
 
-/// Whether an own product computes it. Types of images [n, c, ...], weights [o, c / groups, ...] and results.
+/// Whether own loops compute it, by shapes alone: where they are faster than the library, and what they hold and take
+/// is bounded. Types of images [n, c, ...], weights [o, c / groups, ...] and results.
 bool ownsConvolution(Convolved what, const TensorType &images, const TensorType &weight, const TensorType &results,
                      const ConvOptions &options);
 

@@ -67,21 +67,6 @@ inline Partition partsOf(int64_t items, const TensorType &images, const TensorTy
   return Partition(items, int64_t{1} << 40, fewer);
 }
 
-/// The parts of a gradient by weights, which are added in order.
-class WeightParts {
-public:
-  WeightParts(Lowering &lowering, const WideOutput &out, const TensorType &result, int64_t count);
-  char *part(SlotTable slots, int64_t number) const { return parts_.in(slots) + static_cast<size_t>(number) * bytes_; }
-  /// The kernel makes the parts.
-  void emit(Lowering &lowering, const GraphOp &op, std::unique_ptr<Kernel> kernel) const;
-
-private:
-  int64_t numel_, count_;
-  Element element_;
-  size_t bytes_;
-  Place out_, parts_;
-};
-
 } // namespace sojourn::runtime
 
 #endif // SOJOURN_RUNTIME_CONVOLUTIONPIECES_H

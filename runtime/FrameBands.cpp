@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/FrameBands.h"
-#include "runtime/ConvolutionFrames.h"
 
 namespace sojourn::runtime {
 
@@ -57,12 +56,10 @@ Spatial::Spatial(const TensorType &image, const TensorType &weight, const Tensor
 
 std::vector<int64_t> offsetsOf(const FrameShape &frame, const WindowDim::Phase &rows, const WindowDim::Phase &columns) {
   std::vector<int64_t> offsets;
-  for (int64_t channel = 0; channel < frame.channels; ++channel) {
-    for (const WindowDim::Tap &y : rows.taps) {
-      for (const WindowDim::Tap &x : columns.taps) {
-        offsets.push_back(((channel * frame.rows.parts + y.part) * frame.columns.parts + x.part) * frame.plane() +
-                          y.shift * frame.columns.count + x.shift);
-      }
+  for (const WindowDim::Tap &y : rows.taps) {
+    for (const WindowDim::Tap &x : columns.taps) {
+      offsets.push_back((y.part * frame.columns.parts + x.part) * frame.plane() + y.shift * frame.columns.count +
+                        x.shift);
     }
   }
   return offsets;
@@ -102,49 +99,6 @@ const float *Bands::cut(float *memory, const float *image, int64_t band) const {
   shape.columns.first += column(band) * shape.columns.step;
   frameKernels(Element::f32).frame(memory, image, shape, row(band), shape.rows.count);
   return memory;
-}
-
-bool ownsConvolution(Convolved what, const TensorType &images, const TensorType &weight, const TensorType &results,
-                     const ConvOptions &options) {
-  if (images.element != Element::f32 || frameKernels(Element::f32).windows == nullptr || options.stride.size() > 2) {
-    return false;
-  }
-  // Sizes below which nothing here overflows, and a plan holds little.
-  constexpr int64_t kMostSpan = 256, kMostTaps = 128, kMostStrides = 16, kMostChannels = 4096;
-  const Spatial spatial(images, weight, results, options);
-  for (const SpatialDim &dim : {spatial.rows, spatial.columns}) {
-    if (dim.kernel > kMostTaps || dim.dilation > kMostSpan || (dim.kernel - 1) * dim.dilation > kMostSpan ||
-        dim.padding > kMostSpan || dim.stride > kMostStrides) {
-      return false;
-    }
-  }
-  const int64_t in = weight.dims[1], out = weight.dims[0] / options.groups;
-  if (spatial.taps() > kMostTaps || spatial.rows.stride * spatial.columns.stride > kMostStrides ||
-      std::max(in, out) > kMostChannels) {
-    return false;
-  }
-  const bool isOfImages = what == Convolved::gradInput;
-  const auto over = isOfImages ? overGradient : overImage;
-  const WindowDim down = over(spatial.rows), along = over(spatial.columns);
-  // Fewer channels leave lanes of vectors unused, fewer windows in a line registers; fewer in an image are less than a
-  // sum's additions pay for.
-  constexpr int64_t kVector = 16, kLeastWidth = 4, kLeastWindows = 32;
-  const int64_t framed = isOfImages ? out : in, vectors = what == Convolved::forward ? out : in;
-  if (along.windows() < kLeastWidth || 3 * vectors < 2 * ceilDiv(vectors, kVector) * kVector ||
-      (what == Convolved::gradWeight && down.windows() * along.windows() < kLeastWindows)) {
-    return false;
-  }
-  // What is cut out stays within a few times of what is read and written, and of a worker's memory; and a band's work
-  // within what a run may take between two looks at its flag.
-  constexpr double kMostCut = 4, kMostElements = 1 << 21;
-  const Bands bands(down, along, framed, vectors, images.dims[0] * options.groups, INT64_MAX);
-  FrameShape frame = bands.frame;
-  frame.rows.count = bands.rows + down.reach;
-  const auto elements = static_cast<double>(frame.elements());
-  const double cut = elements * static_cast<double>(images.dims[0] * options.groups * bands.count());
-  const double work = 2.0 * static_cast<double>(bands.windows() * spatial.taps()) * static_cast<double>(in * out);
-  return elements <= kMostElements && work <= kPieceWorkMost &&
-         (bands.isWhole || cut <= kMostCut * static_cast<double>(images.numel() + results.numel()));
 }
 
 } // namespace sojourn::runtime

@@ -43,7 +43,7 @@ struct Spatial {
   int64_t taps() const { return rows.kernel * columns.kernel; }
 };
 
-/// Where each tap of each channel finds the first window's element.
+/// Where each tap finds the first window's element in a channel of the frame.
 std::vector<int64_t> offsetsOf(const FrameShape &frame, const WindowDim::Phase &rows, const WindowDim::Phase &columns);
 
 inline int64_t ceilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }

@@ -180,51 +180,47 @@ void lowerConvGradWeight(Lowering &lowering, const GraphOp &op) {
   cut.choose(work, pieceMost, pieces.rows);
   lowering.libraryCalls(op, pieces.rows * cut.pieces);
   countLibraryMemory(lowering, out.element, images, result, gradients, pieces.rows * cut.pieces);
-  const WeightParts parts(lowering, out, result, pieces.rows);
-  auto kernel = [=](SlotTable slots, int64_t lo, int64_t hi) {
-    for (int64_t row = lo; row < hi; ++row) {
-      int64_t channels = row % cut.pieces, number = row / cut.pieces;
-      int64_t image = pieces.begin(number), past = pieces.begin(number + 1);
-      LibraryView part = viewOf(out.place(), out.element, result, slots);
-      part.data = parts.part(slots, number);
-      LibraryView from = viewOf(x.place(), x.element, images, slots);
-      LibraryView by = viewOf(gradient.place(), gradient.element, gradients, slots);
-      libraryConvolveGradWeight(cut.of(std::move(part), cut.out, channels),
-                                cut.of(narrowed(std::move(from), 0, image, past), cut.a, channels),
-                                cut.of(narrowed(std::move(by), 0, image, past), cut.b, channels),
-                                cut.optionsOf(options, channels));
-    }
-  };
-  parts.emit(lowering, op, makeKernel(std::move(kernel), pieces.rows * cut.pieces));
-}
-
-} // namespace
-
-WeightParts::WeightParts(Lowering &lowering, const WideOutput &out, const TensorType &result, int64_t count)
-    : numel_(result.numel()), count_(count), element_(out.element),
-      bytes_(static_cast<size_t>(numel_) * byteWidth(element_)), out_(out.place()),
-      parts_(count == 1 ? out.place() : lowering.scratch(bytes_ * static_cast<size_t>(count))) {}
-
-void WeightParts::emit(Lowering &lowering, const GraphOp &op, std::unique_ptr<Kernel> kernel) const {
-  if (count_ == 1) {
+  size_t bytes = static_cast<size_t>(result.numel()) * byteWidth(out.element);
+  Place parts = pieces.rows == 1 ? out.place() : lowering.scratch(bytes * static_cast<size_t>(pieces.rows));
+  auto kernel = makeKernel(
+      [=](SlotTable slots, int64_t lo, int64_t hi) {
+        for (int64_t row = lo; row < hi; ++row) {
+          int64_t channels = row % cut.pieces, number = row / cut.pieces;
+          int64_t image = pieces.begin(number), past = pieces.begin(number + 1);
+          LibraryView part = viewOf(parts, out.element, result, slots);
+          part.data = parts.in(slots) + static_cast<size_t>(number) * bytes;
+          LibraryView from = viewOf(x.place(), x.element, images, slots);
+          LibraryView by = viewOf(gradient.place(), gradient.element, gradients, slots);
+          libraryConvolveGradWeight(cut.of(std::move(part), cut.out, channels),
+                                    cut.of(narrowed(std::move(from), 0, image, past), cut.a, channels),
+                                    cut.of(narrowed(std::move(by), 0, image, past), cut.b, channels),
+                                    cut.optionsOf(options, channels));
+        }
+      },
+      pieces.rows * cut.pieces);
+  if (pieces.rows == 1) {
     lowering.emit(op, std::move(kernel));
     return;
   }
   lowering.emitPart(op, std::move(kernel));
-  const VectorFn add = vectorKernel(EOp::add, element_, 0);
-  const Partition elements(numel_, count_);
-  const size_t width = byteWidth(element_);
-  auto sum = [=, parts = *this](SlotTable slots, int64_t lo, int64_t hi) {
-    const size_t from = static_cast<size_t>(elements.begin(lo)) * width;
-    const int64_t count = elements.begin(hi) - elements.begin(lo);
-    char *target = parts.out_.in(slots) + from;
-    std::memcpy(target, parts.part(slots, 0) + from, static_cast<size_t>(count) * width);
-    for (int64_t row = 1; row < parts.count_; ++row) {
-      add(target, target, parts.part(slots, row) + from, nullptr, count);
-    }
-  };
-  lowering.emit(op, makeKernel(sum, elements.rows));
+  VectorFn add = vectorKernel(EOp::add, out.element, 0);
+  Partition elements(result.numel(), pieces.rows);
+  size_t width = byteWidth(out.element);
+  lowering.emit(op, makeKernel(
+                        [=](SlotTable slots, int64_t lo, int64_t hi) {
+                          size_t from = static_cast<size_t>(elements.begin(lo)) * width;
+                          int64_t count = elements.begin(hi) - elements.begin(lo);
+                          char *target = out.place().in(slots) + from;
+                          const char *part = parts.in(slots) + from;
+                          std::memcpy(target, part, static_cast<size_t>(count) * width);
+                          for (int64_t row = 1; row < pieces.rows; ++row) {
+                            add(target, target, part + static_cast<size_t>(row) * bytes, nullptr, count);
+                          }
+                        },
+                        elements.rows));
 }
+
+} // namespace
 
 const LowerFn kernels::lower_conv = lowerConv;
 const LowerFn kernels::lower_conv_grad_input = lowerConvGradInput;

@@ -17,10 +17,9 @@ public:
       : groups_(groups), results_(results), rows_(rows.windows()), columns_(columns.windows()),
         step_(ceilDiv(channels, kChannels) * kChannels),
         bands_(rows, columns, channels, results, images, kProductDepth) {
-    FrameShape element = bands_.frame;
-    element.channels = 1;
-    offsets_ = offsetsOf(element, rows.phases[0], columns.phases[0]);
-    elements_ = bands_.isWhole ? (bands_.rows + rows.reach) * element.columns.count : element.elements();
+    const FrameShape &frame = bands_.frame;
+    offsets_ = offsetsOf(frame, rows.phases[0], columns.phases[0]);
+    elements_ = bands_.isWhole ? (bands_.rows + rows.reach) * frame.columns.count : frame.elements() / channels;
     items = images * bands_.count();
   }
 
@@ -55,9 +54,9 @@ public:
       const float *frame = bands_.cut(own, images + number * shape.channels * plane, band);
       kernels.turn(turned, step_, frame, pitched, shape.channels, elements);
       // Lines of the gradient are often a power of two apart, and would push each other out of the first cache.
-      const int64_t lines = width == columns_ ? 1 : height, length = width * height / lines;
-      for (int64_t line = first * lines; line < past * lines; ++line) {
-        const int64_t channel = line / lines, y = line % lines;
+      const int64_t runs = width == columns_ ? 1 : height, length = width * height / runs;
+      for (int64_t run = first * runs; run < past * runs; ++run) {
+        const int64_t channel = run / runs, y = run % runs;
         const float *read = gradient + ((number * results_ + channel) * rows_ + row + y) * columns_ + column;
         std::copy_n(read, length, left + channel * pitch() + y * width);
       }

@@ -30,15 +30,13 @@ public:
       : sizes_(sizes), taps_(rows.kernel * columns.kernel), rowStep_(static_cast<int64_t>(rows.phases.size())),
         columnStep_(static_cast<int64_t>(columns.phases.size())),
         bands_(rows, columns, sizes.channels, pitch(), sizes.images * sizes.groups, INT64_MAX) {
-    FrameShape channel = bands_.frame;
-    channel.channels = 1;
     for (const WindowDim::Phase &y : rows.phases) {
       for (const WindowDim::Phase &x : columns.phases) {
         Grid grid{&y - rows.phases.data(),
                   &x - columns.phases.data(),
                   y.windows,
                   x.windows,
-                  offsetsOf(channel, y, x),
+                  offsetsOf(bands_.frame, y, x),
                   {},
                   groupWeights_};
         for (const WindowDim::Tap &down : y.taps) {
@@ -184,6 +182,49 @@ void emitConvolution(Lowering &lowering, const GraphOp &op, std::shared_ptr<cons
 }
 
 } // namespace
+
+bool ownsConvolution(Convolved what, const TensorType &images, const TensorType &weight, const TensorType &results,
+                     const ConvOptions &options) {
+  if (images.element != Element::f32 || frameKernels(Element::f32).windows == nullptr || options.stride.size() > 2) {
+    return false;
+  }
+  // Sizes below which nothing here overflows, and a plan holds little.
+  constexpr int64_t kMostSpan = 256, kMostTaps = 128, kMostStrides = 16, kMostChannels = 4096;
+  const Spatial spatial(images, weight, results, options);
+  for (const SpatialDim &dim : {spatial.rows, spatial.columns}) {
+    if (dim.kernel > kMostTaps || dim.dilation > kMostSpan || (dim.kernel - 1) * dim.dilation > kMostSpan ||
+        dim.padding > kMostSpan || dim.stride > kMostStrides) {
+      return false;
+    }
+  }
+  const int64_t in = weight.dims[1], out = weight.dims[0] / options.groups;
+  if (spatial.taps() > kMostTaps || spatial.rows.stride * spatial.columns.stride > kMostStrides ||
+      std::max(in, out) > kMostChannels) {
+    return false;
+  }
+  const bool isOfImages = what == Convolved::gradInput;
+  const auto over = isOfImages ? overGradient : overImage;
+  const WindowDim down = over(spatial.rows), along = over(spatial.columns);
+  // Fewer channels leave lanes of vectors unused, fewer windows in a line registers; fewer in an image are less than a
+  // sum's additions pay for.
+  constexpr int64_t kVector = 16, kLeastWidth = 4, kLeastWindows = 32;
+  const int64_t framed = isOfImages ? out : in, vectors = what == Convolved::forward ? out : in;
+  if (along.windows() < kLeastWidth || 3 * vectors < 2 * ceilDiv(vectors, kVector) * kVector ||
+      (what == Convolved::gradWeight && down.windows() * along.windows() < kLeastWindows)) {
+    return false;
+  }
+  // What is cut out stays within a few times of what is read and written, and of a worker's memory; and a band's work
+  // within what a run may take between two looks at its flag.
+  constexpr double kMostCut = 4, kMostElements = 1 << 21;
+  const Bands bands(down, along, framed, vectors, images.dims[0] * options.groups, INT64_MAX);
+  FrameShape frame = bands.frame;
+  frame.rows.count = bands.rows + down.reach;
+  const auto elements = static_cast<double>(frame.elements());
+  const double cut = elements * static_cast<double>(images.dims[0] * options.groups * bands.count());
+  const double work = 2.0 * static_cast<double>(bands.windows() * spatial.taps()) * static_cast<double>(in * out);
+  return elements <= kMostElements && work <= kPieceWorkMost &&
+         (bands.isWhole || cut <= kMostCut * static_cast<double>(images.numel() + results.numel()));
+}
 
 void lowerFrameConvolution(Lowering &lowering, const GraphOp &op) {
   const TensorType x = lowering.type(op.operands[0]), w = lowering.type(op.operands[1]),

@@ -122,7 +122,6 @@ void turn(float *out, int64_t outPitch, const float *x, int64_t pitch, int64_t l
 }
 
 constexpr int kRegisters = kLanes == 16 ? 24 : 12; ///< that hold sums
-constexpr int kRowsMost = kRegisters;              ///< of a tile that is one vector wide
 
 /// `rows` windows in a line and `wide` vectors of results' channels.
 template <int rows, int wide>

@@ -3,6 +3,7 @@
 // from a pool and go back; times of instructions.
 #include "runtime/Buffer.h"
 #include "runtime/Profile.h"
+#include "runtime/VectorKernels.h"
 #include "test/runtime/Programs.h"
 
 #include "llvm/Support/FileSystem.h"
@@ -384,6 +385,9 @@ TEST(Run, MemoryInsideOfKernelsCounts) {
   auto few = convolution(4), many = convolution(64); // the library's, and an own one
   ASSERT_TRUE(few && many);
   EXPECT_GE(few->runMemory().library, 2u * 4 * 64 * 64 * 64);
+  if (frameKernels(Element::f32).windows == nullptr) {
+    return; // this processor rounds products: all are the library's
+  }
   EXPECT_EQ(many->runMemory().library, 0u);
   EXPECT_GE(many->runMemory().scratch, 4u * (64 * 6 * 66 + 4 * 64 * 64)); // a band's frame, and its results
 }
