@@ -5,11 +5,37 @@
 #include "runtime/ConvolutionFrames.h"
 #include "runtime/FrameBands.h"
 #include "runtime/Stop.h"
+#include <array>
 #include <numeric>
+#include <span>
 
 namespace sojourn::runtime {
 
 namespace {
+
+constexpr int64_t kMostStrides = 16; ///< product of the strides of both dims
+
+/// Puts the elements of `parts` between one another: element x of part p at x * parts + p. Later parts may be one
+/// shorter than the first.
+void interleave(float *to, std::span<const float *const> parts, std::span<const int64_t> widths) {
+  const auto step = static_cast<int64_t>(parts.size());
+  if (step == 2) {
+    const float *even = parts[0], *odd = parts[1];
+    for (int64_t x = 0; x < widths[1]; ++x) {
+      to[2 * x] = even[x];
+      to[2 * x + 1] = odd[x];
+    }
+    if (widths[0] > widths[1]) {
+      to[2 * widths[1]] = even[widths[1]];
+    }
+    return;
+  }
+  for (int64_t part = 0; part < step; ++part) {
+    for (int64_t x = 0; x < widths[static_cast<size_t>(part)]; ++x) {
+      to[x * step + part] = parts[static_cast<size_t>(part)][x];
+    }
+  }
+}
 
 /// Windows at which results are computed together: those of one phase along each dim.
 struct Grid {
@@ -90,20 +116,27 @@ public:
     piece.channels = std::min(sizes_.results, strips * (cut + 1) / cuts_ * kStrip) - piece.channel;
     weights += image % sizes_.groups * groupWeights_;
     result += (image * sizes_.results + piece.channel) * sizes_.resultRows * sizes_.resultColumns;
-    for (const Grid &grid : grids_) {
-      piece.height = std::min(bands_.rows, grid.height - piece.row);
-      piece.width = std::min(bands_.columns, grid.width - piece.column);
-      if (piece.height > 0 && piece.width > 0) {
-        convolve(grid, piece, sums, frame, weights + grid.weights);
-        write(grid, piece, result, sums);
+    if (grids_.size() == 1) {
+      piece.height = std::min(bands_.rows, grids_[0].height - piece.row);
+      piece.width = std::min(bands_.columns, grids_[0].width - piece.column);
+      convolve(grids_[0], piece, sums, frame, weights);
+      write(piece, result, sums);
+      return;
+    }
+    for (auto grid = grids_.begin(); grid != grids_.end(); grid += columnStep_) {
+      piece.height = std::min(bands_.rows, grid->height - piece.row);
+      if (piece.height > 0) {
+        writeLines({grid, grid + columnStep_}, piece, result, sums, frame, weights);
       }
     }
   }
 
 private:
   int64_t pitch() const { return stripsOf(sizes_.results) * kStrip; }
-  /// Results of one grid, before they are put between those of others.
-  int64_t spreadElements() const { return grids_.size() > 1 ? sizes_.results * bands_.windows() : 0; }
+  /// Results of a line's grids, before they are put between one another; and a line of zeros.
+  int64_t spreadElements() const {
+    return grids_.size() > 1 ? columnStep_ * sizes_.results * bands_.windows() + bands_.columns : 0;
+  }
 
   /// Of a grid's results: channels from `channel` on, and windows of a band.
   struct Piece {
@@ -112,9 +145,6 @@ private:
 
   void convolve(const Grid &grid, const Piece &piece, float *sums, const float *frame, const float *weights) const {
     const auto taps = static_cast<int64_t>(grid.offsets.size()), inner = taps * sizes_.channels;
-    if (taps == 0) {
-      std::fill_n(sums, piece.height * piece.width * pitch(), 0.0f);
-    }
     const int64_t channelElements = bands_.frame.elements() / sizes_.channels;
     weights += piece.channel * inner;
     int64_t offsets[kProductDepth];
@@ -135,26 +165,45 @@ private:
     }
   }
 
-  void write(const Grid &grid, const Piece &piece, float *result, float *sums) const {
+  void write(const Piece &piece, float *result, const float *sums) const {
     const int64_t plane = sizes_.resultRows * sizes_.resultColumns, windows = piece.height * piece.width;
-    const TurnFn turn = frameKernels(Element::f32).turn;
-    if (grids_.size() == 1) {
-      // Lines that fill the result's lie one after the other there, too.
-      const int64_t line = piece.width == sizes_.resultColumns ? windows : piece.width;
-      for (int64_t first = 0; first < windows; first += line) {
-        turn(result + (piece.row + first / piece.width) * sizes_.resultColumns + piece.column, plane,
-             sums + first * pitch(), pitch(), line, piece.channels);
-      }
-      return;
+    // Lines that fill the result's lie one after the other there, too.
+    const int64_t line = piece.width == sizes_.resultColumns ? windows : piece.width;
+    for (int64_t first = 0; first < windows; first += line) {
+      frameKernels(Element::f32)
+          .turn(result + (piece.row + first / piece.width) * sizes_.resultColumns + piece.column, plane,
+                sums + first * pitch(), pitch(), line, piece.channels);
     }
+  }
+
+  /// Lines of the result from the grids of one phase of rows. A grid without a tap is zero.
+  void writeLines(std::span<const Grid> grids, Piece piece, float *result, float *sums, const float *frame,
+                  const float *weights) const {
     float *spread = sums + lines(bands_.windows() * pitch()) / sizeof(float);
-    turn(spread, windows, sums, pitch(), windows, piece.channels);
+    const float *zeros = spread;
+    std::fill_n(spread, bands_.columns, 0.0f);
+    spread += bands_.columns;
+    std::array<const float *, kMostStrides> parts{};
+    std::array<int64_t, kMostStrides> widths{}, steps{};
+    for (size_t i = 0; i < grids.size(); ++i) {
+      piece.width = widths[i] = std::clamp<int64_t>(grids[i].width - piece.column, 0, bands_.columns);
+      parts[i] = zeros;
+      if (piece.width > 0 && !grids[i].offsets.empty()) {
+        const int64_t windows = piece.height * piece.width;
+        convolve(grids[i], piece, sums, frame, weights + grids[i].weights);
+        frameKernels(Element::f32).turn(spread, windows, sums, pitch(), windows, piece.channels);
+        parts[i] = spread;
+        steps[i] = piece.width;
+        spread += windows * piece.channels;
+      }
+    }
+    const int64_t plane = sizes_.resultRows * sizes_.resultColumns;
     for (int64_t channel = 0; channel < piece.channels; ++channel, result += plane) {
-      for (int64_t y = piece.row; y < piece.row + piece.height; ++y, spread += piece.width) {
-        float *to =
-            result + (y * rowStep_ + grid.row) * sizes_.resultColumns + piece.column * columnStep_ + grid.column;
-        for (int64_t x = 0; x < piece.width; ++x) {
-          to[x * columnStep_] = spread[x];
+      for (int64_t y = piece.row; y < piece.row + piece.height; ++y) {
+        interleave(result + (y * rowStep_ + grids[0].row) * sizes_.resultColumns + piece.column * columnStep_,
+                   {parts.data(), grids.size()}, {widths.data(), grids.size()});
+        for (size_t i = 0; i < grids.size(); ++i) {
+          parts[i] += steps[i];
         }
       }
     }
@@ -189,7 +238,7 @@ bool ownsConvolution(Convolved what, const TensorType &images, const TensorType 
     return false;
   }
   // Sizes below which nothing here overflows, and a plan holds little.
-  constexpr int64_t kMostSpan = 256, kMostTaps = 128, kMostStrides = 16, kMostChannels = 4096;
+  constexpr int64_t kMostSpan = 256, kMostTaps = 128, kMostChannels = 4096;
   const Spatial spatial(images, weight, results, options);
   for (const SpatialDim &dim : {spatial.rows, spatial.columns}) {
     if (dim.kernel > kMostTaps || dim.dilation > kMostSpan || (dim.kernel - 1) * dim.dilation > kMostSpan ||

@@ -26,6 +26,13 @@ struct Following {
   }
 };
 
+/// Which of several steps an error is about.
+std::string failedStep(size_t committed, size_t count) {
+  return count == 1 ? ""
+                    : "step " + std::to_string(committed + 1) + " of the " + std::to_string(count) +
+                          " sent together failed, the steps before it are committed: ";
+}
+
 } // namespace
 
 void Message::add(wire::Repetition next) {
@@ -83,12 +90,6 @@ void noteCommitted(const wire::Step &step, const StepReply &reply, Connection &c
   }
   connection.device().countSteps(reply.steps);
   news.add(reply.notes);
-}
-
-std::string failedStep(size_t committed, size_t count) {
-  return count == 1 ? ""
-                    : "step " + std::to_string(committed + 1) + " of the " + std::to_string(count) +
-                          " sent together failed, the steps before it are committed: ";
 }
 
 } // namespace sojourn::frontend

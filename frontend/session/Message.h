@@ -56,9 +56,6 @@ private:
 void noteCommitted(const wire::Step &step, const StepReply &reply, Connection &connection, Spending &spending,
                    News &news);
 
-/// Which of several steps an error is about.
-std::string failedStep(size_t committed, size_t count);
-
 } // namespace sojourn::frontend
 
 #endif // SOJOURN_FRONTEND_SESSION_MESSAGE_H

@@ -121,19 +121,26 @@ def test_an_artifact_whose_reply_is_lost(wire):
     assert sojourn.publish(torch.ones(1).to(wire.device)).tolist() == [1]
 
 
-def test_an_artifact_goes_on_after_a_committed_step_whose_reply_is_forgotten(wire):
+def growing(size):
+    """An artifact whose step publishes a new value that is too large to be remembered."""
     with sojourn.offline() as device:
         kept = {}
 
         def init():
-            kept["w"] = torch.zeros(1 << 19, device=device)
+            kept["w"] = torch.zeros(size, device=device)
 
         def step(x):
             kept["w"] = kept["w"] + x  # a new value each time: its handle must not be the old one
             return kept["w"] * 1
 
-        program = sojourn.compile(step, init=init, inputs=[sojourn.spec((1,))])
-    run = _sojourn.ArtifactRun(program._artifact, wire.session)
+        return sojourn.compile(step, init=init, inputs=[sojourn.spec((1,))])
+
+
+LARGE = 1 << 19
+
+
+def test_an_artifact_goes_on_after_a_committed_step_whose_reply_is_forgotten(wire):
+    run = _sojourn.ArtifactRun(growing(LARGE)._artifact, wire.session)
     ones = torch.ones(1)
     for fates, expected in (([], 1), (["lost"], None), ([], 3), (["lost"], None), ([], 5)):
         wire.fates[:] = fates
@@ -142,3 +149,25 @@ def test_an_artifact_goes_on_after_a_committed_step_whose_reply_is_forgotten(wir
                 run.step([ones])
         else:
             assert run.step([ones])[0].unique().tolist() == [expected]
+
+
+@pytest.mark.parametrize("wire", ["numpy"], indirect=True)  # no value makes a native kernel fail
+def test_a_reply_is_lost_and_the_step_after_it_fails(wire):
+    """Lost values come first: the failure of the next step does not hide them."""
+    run = _sojourn.ArtifactRun(growing(LARGE)._artifact, wire.session)
+    ones, seen = [torch.ones(1)], 0
+
+    def fail_in_second(index, op, results):
+        nonlocal seen
+        seen += index == 0
+        if seen == 2:
+            raise ValueError("as a kernel would")
+
+    assert run.step(ones)[0].unique().tolist() == [1]
+    wire.fates[:] = ["lost"]
+    wire.owner.watch = fail_in_second
+    published, committed, failure = run.steps([ones, ones], None)
+    wire.owner.watch = None
+    assert (published, committed) == ([], 1)
+    assert isinstance(failure, sojourn.ConnectionLost) and "reply was lost" in str(failure)
+    assert run.step(ones)[0].unique().tolist() == [3]

@@ -122,6 +122,24 @@ def test_a_replay_that_fails(wire, fates, ran):
     assert (call.traced, call.replayed) == (3, 5) and sojourn.publish(state).tolist() == [8 + ran] * 3
 
 
+@pytest.mark.parametrize("wire", ["numpy"], indirect=True)
+def test_a_dropped_call_that_makes_no_value_counts(wire):
+    state, x = torch.zeros(3).to(wire.device), torch.ones(3).to(wire.device)
+
+    @sojourn.step(replay=True)
+    def call(x):
+        state.add_(x)
+
+    for _ in range(5):
+        call(x)
+    before = wire.session.counters()
+    wire.fates[:] = ["failing"]
+    with pytest.raises(sojourn.OwnerError):
+        call(x)
+    after = wire.session.counters()
+    assert (after["steps"], after["steps_dropped"]) == (before["steps"], before["steps_dropped"] + 1)
+
+
 def test_a_call_within_a_step_that_is_dropped(device, seed):
     state, x = torch.zeros(3).to(device), torch.ones(3).to(device)
     call = sojourn.step(replay=True)(lambda x: state.add_(x).sum())
