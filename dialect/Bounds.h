@@ -24,6 +24,9 @@ inline constexpr size_t kColumns = 65'536;
 inline constexpr size_t kEntryRank = 8;
 inline constexpr int64_t kEntryElements = int64_t{1} << 24;
 
+/// Roles of a joint step.
+inline constexpr int64_t kPartiesLeast = 2, kPartiesMost = 16;
+
 /// Captured form alone, which no program holds: a view's sizes and strides are addresses, not memory, and passes may
 /// make something smaller of it.
 inline constexpr size_t kViewRank = 32;

@@ -11,6 +11,9 @@
 using namespace mlir;
 using namespace sojourn;
 
+/// Who made a module: a client, or an owner by rewriting or by parting.
+enum class Form : uint8_t { Received, WithCoins, OfRole };
+
 static bool isCoreTensor(Type type) {
   auto tensor = dyn_cast<RankedTensorType>(type);
   return tensor && !tensor.getEncoding() && tensor.hasStaticShape() && isCoreElement(tensor.getElementType()) &&
@@ -118,12 +121,14 @@ static LogicalResult verifyResults(func::FuncOp step) {
   return success();
 }
 
-static LogicalResult verifyBody(func::FuncOp step, bool withCoins) {
+static LogicalResult verifyBody(func::FuncOp step, Form form) {
   for (Operation &op : step.getBody().front()) {
     if (isa<func::ReturnOp>(op)) {
       continue;
     }
-    if (!op.hasTrait<CoreOp>() && !(withCoins && isa<FirstRowsOp>(op))) {
+    const bool isOwners =
+        (form == Form::WithCoins && isa<FirstRowsOp>(op)) || (form == Form::OfRole && isa<AcrossSumOp>(op));
+    if (!op.hasTrait<CoreOp>() && !isOwners) {
       return op.emitOpError() << "is not an op of core form";
     }
     for (Type type : op.getOperandTypes()) {
@@ -140,7 +145,7 @@ static LogicalResult verifyBody(func::FuncOp step, bool withCoins) {
   return success();
 }
 
-static LogicalResult verify(ModuleOp module, bool withCoins) {
+static LogicalResult verify(ModuleOp module, Form form) {
   auto promotion = module->getAttrOfType<StringAttr>(kPromotionAttr);
   if (!promotion || (promotion.getValue() != "torch" && promotion.getValue() != "numpy")) {
     return module.emitOpError() << "has no " << kPromotionAttr << ", expected \"torch\" or \"numpy\"";
@@ -159,14 +164,16 @@ static LogicalResult verify(ModuleOp module, bool withCoins) {
   if (step.isExternal() || !step.getBody().hasOneBlock()) {
     return step.emitOpError() << "has " << step.getBody().getBlocks().size() << " blocks, expected one";
   }
-  if (failed(verifyArguments(step, withCoins)) || failed(verifyResults(step))) {
+  if (failed(verifyArguments(step, form == Form::WithCoins)) || failed(verifyResults(step)) ||
+      (form != Form::OfRole && failed(verifyParties(module, step)))) {
     return failure();
   }
-  return verifyBody(step, withCoins);
+  return verifyBody(step, form);
 }
 
-LogicalResult sojourn::verifyCoreForm(ModuleOp module) { return verify(module, /*withCoins=*/false); }
-LogicalResult sojourn::verifyCoreFormWithCoins(ModuleOp module) { return verify(module, /*withCoins=*/true); }
+LogicalResult sojourn::verifyCoreForm(ModuleOp module) { return verify(module, Form::Received); }
+LogicalResult sojourn::verifyCoreFormWithCoins(ModuleOp module) { return verify(module, Form::WithCoins); }
+LogicalResult sojourn::verifyCoreFormOfRole(ModuleOp module) { return verify(module, Form::OfRole); }
 
 void sojourn::registerDialects(DialectRegistry &registry) { registry.insert<SojournDialect, func::FuncDialect>(); }
 

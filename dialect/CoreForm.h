@@ -10,6 +10,9 @@
 
 namespace mlir {
 class DialectRegistry;
+namespace func {
+class FuncOp;
+} // namespace func
 } // namespace mlir
 
 namespace sojourn {
@@ -27,6 +30,16 @@ inline constexpr llvm::StringLiteral kTargetAttr = "sojourn.target";
 /// a gradient). A hint: a private owner takes a sum over rows in it for a gradient. Before functionalization also of
 /// the states behind such results.
 inline constexpr llvm::StringLiteral kTrainedAttr = "sojourn.trained";
+/// Of the module of a joint step: its number of roles. A role is a place that an owner takes when the step runs; a
+/// module without this attribute is the step of one owner.
+inline constexpr llvm::StringLiteral kPartiesAttr = "sojourn.parties";
+/// Of an argument of a joint step: the role that holds it, an i64. Every table has one; a state or an upload without
+/// one, and without parts, is known to all roles, as slots and seeds are.
+inline constexpr llvm::StringLiteral kPartyAttr = "sojourn.party";
+/// Of a state or an upload of a joint step that lies in parts at several roles: a PartsAttr.
+inline constexpr llvm::StringLiteral kPartsAttr = "sojourn.parts";
+/// Of the module of one role, which placement makes (passes/parties): its number.
+inline constexpr llvm::StringLiteral kRoleAttr = "sojourn.role";
 inline constexpr llvm::StringLiteral kStepName = "step";
 
 inline llvm::StringRef stringify(StepArg kind) { return nameOf(kind); }
@@ -44,6 +57,11 @@ llvm::LogicalResult verifyCoreForm(mlir::ModuleOp module);
 /// The same of a program that the owner has rewritten and lowered: coins follow the tables, and first_rows may stand
 /// among the ops.
 llvm::LogicalResult verifyCoreFormWithCoins(mlir::ModuleOp module);
+/// The same of the module of one role: across_sum may stand among the ops.
+llvm::LogicalResult verifyCoreFormOfRole(mlir::ModuleOp module);
+/// The attributes that make a step a joint one: roles exist, each table has one, parts fit their types. Part of core
+/// form.
+llvm::LogicalResult verifyParties(mlir::ModuleOp module, mlir::func::FuncOp step);
 
 } // namespace sojourn
 

@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Verifiers of the owner's own form.
+#include "dialect/Bounds.h"
 #include "dialect/Families.h"
 #include "dialect/OwnerOps.h"
 #include "dialect/rows/Rules.h"
+
+#include "llvm/Support/MathExtras.h"
 
 #include <cmath>
 
@@ -71,6 +74,34 @@ LogicalResult NoiseOp::verify() {
     return emitOpError() << "scale is " << getScale() << ", expected one in [1, 2^52]";
   }
   return success();
+}
+
+LogicalResult AcrossSumOp::inferReturnTypes(MLIRContext *, std::optional<Location>, Adaptor adaptor,
+                                            SmallVectorImpl<Type> &results) {
+  llvm::append_range(results, adaptor.getTerms().getTypes());
+  return success();
+}
+
+LogicalResult AcrossSumOp::verify() {
+  if (getTerms().empty() || getFrom().size() != getTerms().size()) {
+    return emitOpError() << "has " << getTerms().size() << " operands and " << getFrom().size()
+                         << " sets of roles, expected equal numbers of at least 1";
+  }
+  for (int64_t roles : getFrom()) {
+    if (roles < 1 || roles >= int64_t{1} << bounds::kPartiesMost) {
+      return emitOpError() << "from has the set " << roles << ", expected at least one of the roles 0 to "
+                           << bounds::kPartiesMost - 1;
+    }
+  }
+  return success();
+}
+
+uint64_t AcrossSumOp::getOperations() {
+  uint64_t all = 0;
+  for (Value term : getTerms()) {
+    all = llvm::SaturatingAdd(all, cost::times({uint64_t{bounds::kPartiesMost}, cost::elements(term)}));
+  }
+  return all;
 }
 
 #define GET_OP_CLASSES

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Ops of the owner's own form: what the privacy rewrite puts into a program after it was received. No program carries
 // them. Lowering replaces clipped sums and noise by core ops once their proof is done, and puts first_rows in, which runs.
+// Parting (passes/parties) puts across_sum in.
 #ifndef SOJOURN_OWNER_OPS_TD
 #define SOJOURN_OWNER_OPS_TD
 
@@ -120,6 +121,31 @@ def FirstRowsOp : OwnerOp<"first_rows", [PricedOp, AllTypesMatch<["rows", "resul
     uint64_t getScratchBytes() { return cost::times({16, cost::elements(getRows())}); }
   }] # RowRule<rows>.declaration;
   let assemblyFormat = "$rows attr-dict `:` type($rows)";
+}
+
+def AcrossSumOp : OwnerOp<"across_sum", [PricedOp, InferTypeOpAdaptor]> {
+  let summary = "sums over the owners of a joint step, in one exchange";
+  let description = [{
+    Result k is the sum of the roles' operands k, added in the order of roles, each addition rounded in the element type
+    (f16 and bf16 in f32, and then once). Bit r of `from[k]` says whether role r has a term; the operands of other roles
+    are not read. All results are equal to the bit at all roles.
+
+    Example:
+
+    ```mlir
+    %s:2 = sojourn.across_sum %g, %n, from = [3, 3] : tensor<4x3xf32>, tensor<i64>
+    ```
+  }];
+  let arguments = (ins Variadic<NumberTensor>:$terms, DenseI64ArrayAttr:$from);
+  let results = (outs Variadic<NumberTensor>:$sums);
+  let rows = "acrossSum";
+  let extraClassDeclaration = [{
+    /// A term of each role, at most.
+    uint64_t getOperations();
+    uint64_t getScratchBytes() { return 0; }
+  }] # RowRule<rows>.declaration;
+  let assemblyFormat = "$terms `,` `from` `=` $from attr-dict `:` type($terms)";
+  let hasVerifier = 1;
 }
 
 #endif // SOJOURN_OWNER_OPS_TD

@@ -213,6 +213,47 @@ def PrintRows : Pass<"sojourn-rows", "::mlir::ModuleOp"> {
   ];
 }
 
+def PrintPlacement : Pass<"sojourn-placement", "::mlir::ModuleOp"> {
+  let summary = "Prints where each value of a joint step lies, as remarks";
+  let description = [{
+    The placement of a step of several owners (passes/parties/). A value is known to all roles, at one role, or in parts:
+    some of its rows at each. Sums over rows in parts, and sums of values at two roles, are meetings: the roles exchange
+    their terms. Changes nothing.
+
+    ```mlir
+    %xs = sojourn.concat %x0, %x1 dim = 0 : tensor<4x3xf32>, tensor<2x3xf32>
+    %s = sojourn.reduce_sum %xs, dims = [0] : tensor<6x3xf32>
+    ```
+    =>
+    ```
+    remark: parts: 4 rows at role 0, 2 at role 1; stride 3
+    remark: known to all, from exchange 0 among roles 0 and 1
+    ```
+
+    Refused: what else combines values of several roles.
+  }];
+}
+
+def PartStep : Pass<"sojourn-part", "::mlir::ModuleOp"> {
+  let summary = "Replaces a joint step by the part of one role";
+  let description = [{
+    The role keeps what is known to all and what is its own; of a tensor that all know, it takes its rows where the
+    tensor meets rows in parts. Meetings become `across_sum`, one exchange for those that do not wait for each other.
+
+    ```mlir
+    %xs = sojourn.concat %x0, %x1 dim = 0 : tensor<4x3xf32>, tensor<2x3xf32>
+    %s = sojourn.reduce_sum %xs, dims = [0] : tensor<6x3xf32>
+    ```
+    => at role 1
+    ```mlir
+    %t = sojourn.reduce_sum %x1, dims = [0] : tensor<2x3xf32>
+    %s = sojourn.across_sum %t, from = [3] : tensor<3xf32>
+    ```
+  }];
+  let options = [Option<"role", "role", "unsigned", /*default=*/"0", "The role whose part it is">];
+  let dependentDialects = ["::sojourn::SojournDialect", "::mlir::func::FuncDialect"];
+}
+
 def MakePrivate : Pass<"sojourn-make-private", "::mlir::ModuleOp"> {
   let summary = "Makes a step differentially private: clips per row, adds noise from coins";
   let description = [{

@@ -7,6 +7,7 @@
 #include "runtime/Limits.h"
 #include "runtime/Stop.h"
 #include "runtime/Types.h"
+#include "runtime/Version.h"
 #include "runtime/Wire.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/Diagnostics.h"
@@ -32,7 +33,7 @@ llvm::Error checkEnvelope(const Program &program) {
   if (program.dialect_version() < kOldestDialectVersion || program.dialect_version() > kDialectVersion) {
     return range("dialect", program.dialect_version(), kOldestDialectVersion, kDialectVersion);
   }
-  if (program.features() != 0) {
+  if ((program.features() & ~kFeatureParties) != 0) {
     return makeError(ErrorCode::Version, "the program needs features that this side does not know");
   }
   return llvm::Error::success();
@@ -67,11 +68,17 @@ public:
     mlir::OwningOpRef<mlir::ModuleOp> module = mlir::ModuleOp::create(unknown);
     (*module)->setAttr(kPromotionAttr, builder_.getStringAttr(p_.promotion()->string_view()));
     (*module)->setAttr(kPhaseAttr, builder_.getStringAttr("core"));
+    if (p_.parties() != 0) {
+      (*module)->setAttr(kPartiesAttr, builder_.getI64IntegerAttr(p_.parties()));
+    }
     for (uint32_t i = 0; i < countOf(p_.strings()); ++i) {
       texts_.push_back(builder_.getStringAttr(p_.strings()->Get(i)->string_view()));
     }
     if (!decodeTypes()) {
       return refuse("a table argument has a wrong type");
+    }
+    if (!decodeParts()) {
+      return refuse("an argument has wrong parts");
     }
     mlir::func::FuncOp step = decodeSignature(*module);
     mlir::Block *block = &step.getBody().front();
@@ -130,6 +137,25 @@ private:
     return true;
   }
 
+  bool decodeParts() {
+    for (uint32_t i = 0; i < countOf(p_.parts()); ++i) {
+      const PartsRecord &record = *p_.parts()->Get(i);
+      llvm::SmallVector<int64_t> roles, rows;
+      for (uint32_t k = 0; k < record.count(); ++k) {
+        const SegmentRecord &segment = *p_.segments()->Get(record.begin() + k);
+        roles.push_back(segment.role());
+        rows.push_back(segment.rows());
+      }
+      parts_.push_back(PartsAttr::getChecked([&] { return mlir::emitError(builder_.getUnknownLoc()); }, &context_,
+                                             llvm::ArrayRef<int64_t>(roles), llvm::ArrayRef<int64_t>(rows),
+                                             record.stride()));
+      if (!parts_.back()) {
+        return false;
+      }
+    }
+    return true;
+  }
+
   /// An element, or the shape of the column's entries.
   mlir::Type columnType(const TableRecord &table, uint32_t column) {
     mlir::Type element = typeOf(&context_, static_cast<Element>(table.column_elements()->Get(column)));
@@ -157,9 +183,16 @@ private:
     // All at once: setting one copies those of every argument.
     llvm::SmallVector<mlir::DictionaryAttr> attributes;
     for (uint32_t i = 0; i < countOf(p_.args()); ++i) {
-      auto kind = static_cast<StepArg>(p_.args()->Get(i)->kind());
-      attributes.push_back(
-          builder_.getDictionaryAttr(builder_.getNamedAttr(kKindAttr, builder_.getStringAttr(stringify(kind)))));
+      const ArgRecord &arg = *p_.args()->Get(i);
+      auto kind = builder_.getStringAttr(stringify(static_cast<StepArg>(arg.kind())));
+      llvm::SmallVector<mlir::NamedAttribute> named = {builder_.getNamedAttr(kKindAttr, kind)};
+      if (arg.party() != 0) {
+        named.push_back(builder_.getNamedAttr(kPartyAttr, builder_.getI64IntegerAttr(arg.party() - 1)));
+      }
+      if (arg.parts() != 0) {
+        named.push_back(builder_.getNamedAttr(kPartsAttr, parts_[arg.parts() - 1u]));
+      }
+      attributes.push_back(builder_.getDictionaryAttr(named));
     }
     step.setAllArgAttrs(attributes);
     return step;
@@ -281,6 +314,7 @@ private:
   mlir::OpBuilder builder_;
   std::vector<mlir::StringAttr> texts_; ///< per string of the program, so that none is read twice
   std::vector<mlir::Type> types_, tables_;
+  std::vector<PartsAttr> parts_;
   llvm::SmallVector<mlir::Value> values_;
   uint32_t resultCursor_ = 0;
 };

@@ -2,8 +2,10 @@
 // The own walk over hostile bytes: every id, range, count, kind and number, before anything is built.
 #include "runtime/Wire.h"
 #include "runtime/Limits.h"
+#include "runtime/Version.h"
 #include "llvm/ADT/StringSet.h"
 #include "llvm/Support/ConvertUTF.h"
+#include <set>
 
 namespace sojourn::runtime {
 
@@ -22,7 +24,8 @@ public:
   explicit Walk(const Program &program) : p_(program) {}
 
   llvm::Error run() {
-    for (auto check : {&Walk::counts, &Walk::strings, &Walk::types, &Walk::arguments, &Walk::ops, &Walk::results}) {
+    for (auto check :
+         {&Walk::counts, &Walk::strings, &Walk::types, &Walk::parties, &Walk::arguments, &Walk::ops, &Walk::results}) {
       if (llvm::Error error = (this->*check)()) {
         return error;
       }
@@ -44,6 +47,8 @@ private:
         {"attributes", {countOf(p_.attrs()), limits::kIntegers}},
         {"attribute integers", {countOf(p_.ints()), limits::kIntegers}},
         {"results", {countOf(p_.results()), limits::kResults}},
+        {"parts", {countOf(p_.parts()), limits::kSegments}},
+        {"segments", {countOf(p_.segments()), limits::kSegments}},
     };
     for (const auto &[what, pair] : bounds) {
       if (pair.first > pair.second) {
@@ -51,10 +56,15 @@ private:
       }
     }
     // The verifier does not ask where elements of 64 bits stand, and they are read in place.
-    for (auto [what, vector] : {std::pair("dims", p_.dims()), std::pair("attribute integers", p_.ints())}) {
-      if (countOf(vector) > 0 && reinterpret_cast<uintptr_t>(vector->Data()) % alignof(int64_t) != 0) {
-        return malformed("the " + std::string(what) + " are not aligned to 8 bytes");
-      }
+    const auto aligned = [](const char *what, const auto *vector) {
+      return countOf(vector) > 0 && reinterpret_cast<uintptr_t>(vector->Data()) % alignof(int64_t) != 0
+                 ? malformed("the " + std::string(what) + " are not aligned to 8 bytes")
+                 : llvm::Error::success();
+    };
+    if (llvm::Error error =
+            llvm::joinErrors(llvm::joinErrors(aligned("dims", p_.dims()), aligned("attribute integers", p_.ints())),
+                             llvm::joinErrors(aligned("parts", p_.parts()), aligned("segments", p_.segments())))) {
+      return error;
     }
     if (p_.promotion() == nullptr) {
       return malformed("promotion is missing");
@@ -186,15 +196,54 @@ private:
     return shaped ? llvm::Error::success() : malformed(name + " lists entry shapes, but no column has one");
   }
 
+  /// Ranges and order alone: what roles and rows mean is checked with the types.
+  llvm::Error parties() {
+    const bool isJoint = (p_.features() & kFeatureParties) != 0;
+    if (isJoint != (p_.parties() != 0)) {
+      return malformed(isJoint ? "the program has no roles" : "roles without the feature that they need");
+    }
+    if ((p_.parts() != nullptr && (countOf(p_.parts()) == 0 || !isJoint)) ||
+        (p_.parts() == nullptr) != (p_.segments() == nullptr)) {
+      return malformed("parts of arguments that do not exist");
+    }
+    uint32_t cursor = 0;
+    std::set<std::vector<int64_t>> seen;
+    for (uint32_t i = 0; i < countOf(p_.parts()); ++i) {
+      const PartsRecord &parts = *p_.parts()->Get(i);
+      std::string name = "parts " + std::to_string(i);
+      if (parts.begin() != cursor || parts.count() > countOf(p_.segments()) - cursor) {
+        return malformed(name + " have their segments out of place");
+      }
+      std::vector<int64_t> numbers{parts.stride()};
+      for (uint32_t k = 0; k < parts.count(); ++k) {
+        const SegmentRecord &segment = *p_.segments()->Get(cursor++);
+        if (segment.reserved() != 0) {
+          return malformed(name + " have a segment with a reserved field that is not zero");
+        }
+        numbers.insert(numbers.end(), {segment.role(), segment.rows()});
+      }
+      if (!seen.insert(std::move(numbers)).second) {
+        return malformed(name + " appear twice");
+      }
+    }
+    return cursor == countOf(p_.segments()) ? llvm::Error::success() : malformed("segments that no parts use");
+  }
+
   llvm::Error arguments() {
-    uint32_t tables = 0;
+    uint32_t tables = 0, parts = 0;
     uint64_t totalColumns = 0;
     for (uint32_t i = 0; i < countOf(p_.args()); ++i) {
       const ArgRecord &arg = *p_.args()->Get(i);
       std::string name = "argument " + std::to_string(i);
-      if (arg.kind() > ArgKind_table || arg.reserved0() != 0 || arg.reserved1() != 0) {
+      if (arg.kind() > ArgKind_table) {
         return malformed(name + " has kind " + std::to_string(arg.kind()));
       }
+      if (arg.party() > p_.parties() || arg.parts() > countOf(p_.parts()) || arg.parts() > parts + 1 ||
+          (arg.party() != 0 && arg.parts() != 0)) {
+        return malformed(name + " has role " + std::to_string(arg.party()) + " and parts " +
+                         std::to_string(arg.parts()) + " of " + std::to_string(p_.parties()) + " roles");
+      }
+      parts = std::max<uint32_t>(parts, arg.parts());
       if (arg.kind() != ArgKind_table) {
         if (arg.type() >= bytes_.size()) {
           return malformed(name + " has type " + std::to_string(arg.type()));
@@ -228,6 +277,9 @@ private:
     }
     if (tables != countOf(p_.tables())) {
       return malformed("tables that no argument uses");
+    }
+    if (parts != countOf(p_.parts())) {
+      return malformed("parts that no argument has");
     }
     if (dimCursor_ != countOf(p_.dims())) {
       return malformed("dims that no type and no column uses");

@@ -106,6 +106,18 @@ private:
     return id;
   }
 
+  size_t partsId(PartsAttr attribute) {
+    auto [entry, isNew] = partsIds_.try_emplace(attribute, parts_.size());
+    if (isNew) {
+      parts_.emplace_back(attribute.getStride(), static_cast<uint32_t>(segments_.size()),
+                          static_cast<uint32_t>(attribute.getRoles().size()));
+      for (auto [role, rows] : llvm::zip(attribute.getRoles(), attribute.getRows())) {
+        segments_.emplace_back(rows, static_cast<uint32_t>(role), 0u);
+      }
+    }
+    return entry->second;
+  }
+
   llvm::Error encodeArguments(mlir::func::FuncOp step) {
     for (unsigned index = 0; index < step.getNumArguments(); ++index) {
       auto text = step.getArgAttrOfType<mlir::StringAttr>(index, kKindAttr);
@@ -133,7 +145,10 @@ private:
       if (!kind) {
         return makeError(ErrorCode::Unsupported, "argument " + std::to_string(index) + " is not of core form");
       }
-      args_.emplace_back(id, static_cast<uint8_t>(*kind), uint8_t{0}, uint16_t{0});
+      auto role = step.getArgAttrOfType<mlir::IntegerAttr>(index, kPartyAttr);
+      auto parts = step.getArgAttrOfType<PartsAttr>(index, kPartsAttr);
+      args_.emplace_back(id, static_cast<uint8_t>(*kind), static_cast<uint8_t>(role ? role.getInt() + 1 : 0),
+                         static_cast<uint16_t>(parts ? partsId(parts) + 1 : 0));
       values_[step.getArgument(index)] = static_cast<uint32_t>(values_.size());
     }
     return llvm::Error::success();
@@ -262,8 +277,12 @@ private:
     auto attrs = builder.CreateVectorOfStructs(attrs_);
     auto ints = builder.CreateVector(ints_);
     auto results = builder.CreateVectorOfStructs(results_);
-    auto root = CreateProgram(builder, kFormatVersion, kDialectVersion, /*features=*/0, producer, rules, strings, types,
-                              dims, tables, args, ops, operands, resultTypes, attrs, ints, results);
+    auto count = module_->getAttrOfType<mlir::IntegerAttr>(kPartiesAttr);
+    auto parts = parts_.empty() ? 0 : builder.CreateVectorOfStructs(parts_);
+    auto segments = segments_.empty() ? 0 : builder.CreateVectorOfStructs(segments_);
+    auto root = CreateProgram(builder, kFormatVersion, kDialectVersion, count ? kFeatureParties : 0, producer, rules,
+                              strings, types, dims, tables, args, ops, operands, resultTypes, attrs, ints, results,
+                              static_cast<uint8_t>(count ? count.getInt() : 0), parts, segments);
     FinishProgramBuffer(builder, root);
     return std::string(reinterpret_cast<const char *>(builder.GetBufferPointer()), builder.GetSize());
   }
@@ -300,6 +319,9 @@ private:
   std::vector<int64_t> dims_;
   std::vector<Table> tables_;
   std::vector<ArgRecord> args_;
+  llvm::DenseMap<mlir::Attribute, size_t> partsIds_;
+  std::vector<PartsRecord> parts_;
+  std::vector<SegmentRecord> segments_;
   std::vector<OpRecord> ops_;
   std::vector<uint32_t> operands_, resultTypes_;
   std::vector<AttrRecord> attrs_;

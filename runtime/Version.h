@@ -9,6 +9,8 @@ namespace sojourn::runtime {
 
 /// Version of the envelope and of the generic op record. See runtime/README.md for the promise.
 inline constexpr uint32_t kFormatVersion = 3;
+/// Bits of a program's `features`: what a reader must understand.
+inline constexpr uint64_t kFeatureParties = 1;
 /// Oldest format that decodeProgram reads.
 inline constexpr uint32_t kOldestFormatVersion = 3;
 

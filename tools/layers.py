@@ -16,20 +16,23 @@ LAYERS = {
     "dialect/Part": "",
     "dialect/Signature": "",
     "dialect/rows/Rules": "mlir",  # declarations, which records of ops name
-    "dialect": "dialect/Part dialect/Signature dialect/elements dialect/rows/Rules mlir",
-    "dialect/rows": "dialect dialect/rows/Rules mlir",
+    "dialect/rows/Fact": "mlir",
+    "dialect": "dialect/Part dialect/Signature dialect/elements dialect/rows/Fact dialect/rows/Rules mlir",
+    "dialect/rows": "dialect dialect/rows/Fact dialect/rows/Rules mlir",
     "passes/Lowered": "",
     "passes/Aten": "dialect dialect/elements mlir",
     "passes/decompose": "passes/Aten dialect mlir",
     "passes/DependenceSummary": "llvm",
     "passes/PriceLimits": "",
     "passes": "passes/DependenceSummary passes/PriceLimits dialect/Signature passes/Aten passes/Lowered passes/decompose dialect dialect/elements dialect/rows mlir",
+    "passes/parties": "passes dialect dialect/rows dialect/rows/Fact mlir",
     "passes/privacy/MetricShare": "",
     "passes/privacy": "passes/privacy/MetricShare dialect/Signature passes dialect dialect/rows mlir",
     # Links neither torch nor MLIR (of LLVM only Support): runtime/facts/CMakeLists.txt.
     "runtime/facts": "passes/DependenceSummary dialect/Part dialect/Signature dialect/elements runtime runtime/privacy "
     "runtime/terms/StepTerms llvm",
     "runtime": "runtime/facts dialect/Signature dialect dialect/Part dialect/elements mlir torch",  # torch: the library adapter alone, see tools/lint
+    "runtime/parties": "runtime passes/parties dialect mlir",
     "runtime/wire": "runtime dialect dialect/elements",
     "runtime/stream": "nng",
     "runtime/privacy": "",

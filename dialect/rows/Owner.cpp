@@ -128,3 +128,7 @@ void rows::noise(Operation *op, Operands operands, Analysis &analysis, Results r
 void rows::firstRows(Operation *op, Operands, Analysis &analysis, Results results) {
   results[0] = analysis.mixed(op, "is in a program that is already lowered");
 }
+
+void rows::acrossSum(Operation *op, Operands, Analysis &analysis, Results results) {
+  llvm::fill(results, analysis.mixed(op, "was summed across owners"));
+}

@@ -64,6 +64,8 @@ void clippedSum(mlir::Operation *op, Operands operands, Analysis &analysis, Resu
 void noise(mlir::Operation *op, Operands operands, Analysis &analysis, Results results);
 /// Stands in no program that is analysed: lowering puts it in.
 void firstRows(mlir::Operation *op, Operands operands, Analysis &analysis, Results results);
+/// Stands in the module of one role alone, which is not analysed.
+void acrossSum(mlir::Operation *op, Operands operands, Analysis &analysis, Results results);
 
 // Index.
 void take(mlir::Operation *op, Operands operands, Analysis &analysis, Results results);

@@ -19,6 +19,7 @@ from sojourn_wire.ResultKind import ResultKind
 
 from . import limits, types, verify, wire
 from .errors import LIMIT, VERSION, OwnerError, need
+from .parties import Parts, roles_of
 from .parts import Side, sides_of
 from .types import TableType, TensorType, names_of
 
@@ -34,6 +35,8 @@ class Attr(NamedTuple):
 class Arg(NamedTuple):
     kind: str
     type: TensorType | TableType
+    party: int | None = None  # of a joint step: the role that holds it; None: all, or parts
+    parts: Parts | None = None
 
 
 class Result(NamedTuple):
@@ -84,7 +87,8 @@ def decode(data: bytes, debug: bytes = b"") -> Program:
     """The whole way from bytes to a program that may run; raises OwnerError naming op and line."""
     raw = wire.read(data, "Program", b"SJP1")
     check_versions(raw.format_version, raw.dialect_version)
-    need(raw.features == 0, f"program needs features {raw.features:#x}, this owner has none", VERSION)
+    unknown = raw.features & ~wire_format.FEATURE_PARTIES
+    need(unknown == 0, f"program needs features {unknown:#x}, which this owner does not know", VERSION)
     need(raw.promotion in ("torch", "numpy"), f"unknown promotion rules {raw.promotion!r}")
     _check_counts(raw)
     locations = _Locations(debug, len(raw.ops))
@@ -111,12 +115,13 @@ def _check_counts(raw: wire.Record) -> None:
         ("args", limits.ARGS_MAX), ("ops", limits.OPS_MAX), ("results", limits.RESULTS_MAX),
         ("types", limits.TYPES_MAX), ("result_types", limits.TYPES_MAX), ("operands", limits.OPERANDS_MAX),
         ("strings", limits.TYPES_MAX), ("attrs", limits.OPERANDS_MAX), ("ints", limits.ATTR_INTS_MAX),
-        ("dims", limits.ATTR_INTS_MAX), ("tables", limits.ARGS_MAX),
+        ("dims", limits.ATTR_INTS_MAX), ("tables", limits.ARGS_MAX), ("parts", limits.ARGS_MAX),
+        ("segments", limits.ARGS_MAX),
     ):  # fmt: skip
         count = len(getattr(raw, name))
         need(count <= most, f"program has {count} {name}, at most {most} are read", LIMIT)
     need(len(set(raw.strings)) == len(raw.strings), "the string table repeats a string")
-    for name in ("types", "args", "attrs", "results"):
+    for name in ("types", "attrs", "results", "segments"):
         records = getattr(raw, name)
         for column in records.dtype.names:
             if column.startswith("reserved"):
@@ -186,13 +191,13 @@ def _read_entries(record: wire.Record, dims: list[int]) -> tuple[tuple[int, ...]
 
 
 def _read_args(raw: wire.Record, tensors: list[TensorType], tables: list[TableType]) -> list[Arg]:
-    args, last = [], 0
-    for index, (type_id, kind, *_) in enumerate(raw.args.tolist()):
+    args, last, roles = [], 0, roles_of(raw)
+    for index, (type_id, kind, party, parts) in enumerate(raw.args.tolist()):
         need(kind < len(ARG_KINDS), f"argument {index} has the unknown kind {kind}")
         need(kind >= last, "arguments are not ordered states, uploads, slots, seeds, tables")
         last, pool = kind, tables if ARG_KINDS[kind] == "table" else tensors
         need(type_id < len(pool), f"the type of argument {index} lies outside its vector")
-        arg = Arg(ARG_KINDS[kind], pool[type_id])
+        arg = roles.placed(index, Arg(ARG_KINDS[kind], pool[type_id]), party, parts)
         if arg.kind == "slot":
             need(arg.type in _SLOT_TYPES, f"slot argument {index} has type {arg.type}")
         if arg.kind == "seed":

@@ -66,7 +66,9 @@ U8S, U32S, U64S, I64S = _vector("<u1"), _vector("<u4"), _vector("<u8"), _vector(
 U8, U32, U64, I64, F64 = Scalar("<B"), Scalar("<I"), Scalar("<Q"), Scalar("<q"), Scalar("<d")
 
 _TYPE = _structs(("element", "u1"), ("rank", "u1"), ("reserved", "<u2"), ("dims_begin", "<u4"))
-_ARG = _structs(("type", "<u4"), ("kind", "u1"), ("reserved0", "u1"), ("reserved1", "<u2"))
+_ARG = _structs(("type", "<u4"), ("kind", "u1"), ("party", "u1"), ("parts", "<u2"))
+_PARTS = _structs(("stride", "<i8"), ("begin", "<u4"), ("count", "<u4"))
+_SEGMENT = _structs(("rows", "<i8"), ("role", "<u4"), ("reserved", "<u4"))
 _ATTR = _structs(("name", "<u4"), ("begin", "<u4"), ("count", "<u4"), ("kind", "u1"), ("element", "u1"),
                  ("reserved", "<u2"))  # fmt: skip
 _OP = _structs(("name", "<u4"), ("operand_begin", "<u4"), ("operand_count", "<u4"), ("result_count", "<u4"),
@@ -84,6 +86,7 @@ LAYOUTS: dict[str, tuple[tuple[str, Scalar | Text | Vector | Texts | Table | Tab
         ("promotion", Text()), ("strings", Texts()), ("types", _TYPE), ("dims", I64S),
         ("tables", Tables("TableRecord")), ("args", _ARG), ("ops", _OP), ("operands", U32S),
         ("result_types", U32S), ("attrs", _ATTR), ("ints", I64S), ("results", _RESULT),
+        ("parties", U8), ("parts", _PARTS), ("segments", _SEGMENT),
     ),
     # runtime/Debug.fbs
     "Debug": (("files", Texts()), ("locations", _LOCATION), ("op_locations", U32S), ("op_hints", U32S),

@@ -23,6 +23,7 @@ int main() {
   for (auto [name, value] : {Number{"PROTOCOL_VERSION", wire::kProtocolVersion},
                              {"FORMAT_VERSION", runtime::kFormatVersion},
                              {"OLDEST_FORMAT_VERSION", runtime::kOldestFormatVersion},
+                             {"FEATURE_PARTIES", runtime::kFeatureParties},
                              {"DIALECT_VERSION", kDialectVersion},
                              {"OLDEST_DIALECT_VERSION", kOldestDialectVersion},
                              {"RANK_MAX", bounds::kRank},
@@ -33,6 +34,8 @@ int main() {
                              {"COLUMNS_MAX", bounds::kColumns},
                              {"ENTRY_RANK_MAX", bounds::kEntryRank},
                              {"ENTRY_ELEMENTS_MAX", bounds::kEntryElements},
+                             {"PARTIES_LEAST", bounds::kPartiesLeast},
+                             {"PARTIES_MOST", bounds::kPartiesMost},
                              {"CATEGORIES_MAX", kCategories},
                              {"CATEGORY_BYTES_MAX", kCategoryBytes},
                              {"TABLE_CATEGORY_BYTES_MAX", kTableCategoryBytes}}) {

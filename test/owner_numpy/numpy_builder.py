@@ -43,6 +43,7 @@ class ProgramBuilder:
         self.ops, self.operands, self.result_types, self.attrs, self.ints, self.results = [], [], [], [], [], []
         self.format_version, self.dialect_version = wire_format.FORMAT_VERSION, wire_format.DIALECT_VERSION
         self.features = 0
+        self.parties, self.parts, self.segments = 0, [], []
         self.producer, self.promotion = "test", "torch"
         self.identifier = b"SJP1"
         self.values = 0
@@ -144,8 +145,13 @@ class ProgramBuilder:
             "ResultTypes": b.CreateNumpyVector(np.array(self.result_types, np.uint32)),
             "Ints": b.CreateNumpyVector(np.array(self.ints, np.int64)),
         }
+        if self.parts:
+            vectors["Parts"] = _structs(b, 16, _wire("PartsRecord").CreatePartsRecord, self.parts, 8)
+        if self.segments:
+            vectors["Segments"] = _structs(b, 16, _wire("SegmentRecord").CreateSegmentRecord, self.segments, 8)
         program.ProgramStart(b)
         program.ProgramAddFormatVersion(b, self.format_version)
+        program.ProgramAddParties(b, self.parties)
         program.ProgramAddDialectVersion(b, self.dialect_version)
         program.ProgramAddFeatures(b, self.features)
         program.ProgramAddProducer(b, producer)
@@ -184,8 +190,8 @@ def _offset_vector(b: flatbuffers.Builder, offsets) -> int:
     return b.EndVector()
 
 
-def _structs(b: flatbuffers.Builder, size: int, create, records) -> int:
-    b.StartVector(size, len(records), 4)
+def _structs(b: flatbuffers.Builder, size: int, create, records, alignment: int = 4) -> int:
+    b.StartVector(size, len(records), alignment)
     for record in reversed(records):
         create(b, *record)
     return b.EndVector()

@@ -102,6 +102,22 @@ const AttrRecord attr(const AttrRecord &a, uint32_t begin, uint32_t count, uint8
                       uint16_t reserved = 0) {
   return {a.name(), begin, count, kind, static_cast<uint8_t>(element), reserved};
 }
+void place(RawProgram &p, size_t index, uint8_t party, uint16_t parts) {
+  p.args[index] = {p.args[index].type(), p.args[index].kind(), party, parts};
+}
+/// The program as a joint step whose table is role 0's.
+void joint(RawProgram &p, uint8_t parties) {
+  p.features = runtime::kFeatureParties;
+  p.parties = parties;
+  place(p, 2, 1, 0);
+}
+/// Its state in parts.
+void inParts(RawProgram &p) {
+  joint(p, 2);
+  p.segments = {SegmentRecord(1, 0, 0), SegmentRecord(2, 1, 0)};
+  p.parts = {PartsRecord(1, 0, 2)};
+  place(p, 0, 0, 1);
+}
 void setAttr(RawProgram &p, size_t index, AttrKind kind, Element element, int64_t value) {
   AttrRecord &a = p.attrs.at(index);
   a = attr(a, a.begin(), a.count(), kind, element);
@@ -135,7 +151,93 @@ const Broken kBroken[] = {
     {"NewFormat", "version: the program uses format version 99", [](RawProgram &p) { p.format = 99; }},
     {"OldDialect", "version: the program uses dialect version 0", [](RawProgram &p) { p.dialect = 0; }},
     {"NewDialect", "version: the program uses dialect version 99", [](RawProgram &p) { p.dialect = 99; }},
-    {"Features", "version: the program needs features", [](RawProgram &p) { p.features = 1; }},
+    {"Features", "version: the program needs features", [](RawProgram &p) { p.features = 2; }},
+    // Roles of a joint step.
+    {"NoRoles", "malformed: the program has no roles", [](RawProgram &p) { p.features = runtime::kFeatureParties; }},
+    {"RolesWithoutFeature", "malformed: roles without the feature that they need",
+     [](RawProgram &p) { p.parties = 2; }},
+    {"OneRole", "has sojourn.parties = 1 : i64, expected an i64 from 2 to 16", [](RawProgram &p) { joint(p, 1); }},
+    {"ManyRoles", "has sojourn.parties = 17 : i64, expected an i64 from 2 to 16", [](RawProgram &p) { joint(p, 17); }},
+    {"TableWithoutRole", "argument #2 of kind table has no role",
+     [](RawProgram &p) {
+       joint(p, 2);
+       place(p, 2, 0, 0);
+     }},
+    {"RoleAbove", "malformed: argument 0 has role 3 and parts 0 of 2 roles",
+     [](RawProgram &p) {
+       joint(p, 2);
+       place(p, 0, 3, 0);
+     }},
+    {"RoleWithoutRoles", "malformed: argument 0 has role 1 and parts 0 of 0 roles",
+     [](RawProgram &p) { place(p, 0, 1, 0); }},
+    {"RoleAndParts", "malformed: argument 0 has role 1 and parts 1 of 2 roles",
+     [](RawProgram &p) {
+       inParts(p);
+       place(p, 0, 1, 1);
+     }},
+    {"PartsAbove", "malformed: argument 0 has role 0 and parts 2 of 2 roles",
+     [](RawProgram &p) {
+       inParts(p);
+       place(p, 0, 0, 2);
+     }},
+    {"PartsUnused", "malformed: parts that no argument has",
+     [](RawProgram &p) {
+       inParts(p);
+       place(p, 0, 0, 0);
+     }},
+    {"PartsTwice", "malformed: parts 1 appear twice",
+     [](RawProgram &p) {
+       inParts(p);
+       p.parts.emplace_back(1, 2u, 2u);
+       p.segments.insert(p.segments.end(), {p.segments[0], p.segments[1]});
+     }},
+    {"PartsWithoutRoles", "malformed: parts of arguments that do not exist",
+     [](RawProgram &p) { p.parts.emplace_back(1, 0u, 0u); }},
+    {"SegmentsOutOfPlace", "malformed: parts 0 have their segments out of place",
+     [](RawProgram &p) {
+       inParts(p);
+       p.parts[0] = PartsRecord(1, 1, 1);
+     }},
+    {"SegmentsPastEnd", "malformed: parts 0 have their segments out of place",
+     [](RawProgram &p) {
+       inParts(p);
+       p.parts[0] = PartsRecord(1, 0, 3);
+     }},
+    {"SegmentsUnused", "malformed: segments that no parts use",
+     [](RawProgram &p) {
+       inParts(p);
+       p.segments.push_back(p.segments[0]);
+     }},
+    {"SegmentReserved", "malformed: parts 0 have a segment with a reserved field that is not zero",
+     [](RawProgram &p) {
+       inParts(p);
+       p.segments[0] = SegmentRecord(1, 0, 7);
+     }},
+    {"Segments", "limit: the program has 65537 segments",
+     [](RawProgram &p) {
+       inParts(p);
+       grow(p.segments, limits::kSegments + 1);
+     }},
+    {"NoRowsInSegment", "malformed: an argument has wrong parts: #sojourn.parts has a segment of 0 rows",
+     [](RawProgram &p) {
+       inParts(p);
+       p.segments[0] = SegmentRecord(0, 0, 0);
+     }},
+    {"RoleOfSegment", "argument #0 has a part at role 9, expected 0 to 1",
+     [](RawProgram &p) {
+       inParts(p);
+       p.segments[1] = SegmentRecord(2, 9, 0);
+     }},
+    {"PartsDoNotFit", "has 3 rows at stride 2, which are no part of one dim",
+     [](RawProgram &p) {
+       inParts(p);
+       p.parts[0] = PartsRecord(2, 0, 2);
+     }},
+    {"PartsOverflow", "argument #0 has more rows in its parts than elements",
+     [](RawProgram &p) {
+       inParts(p);
+       p.segments[1] = SegmentRecord(INT64_MAX, 1, 0);
+     }},
     // Strings.
     {"LongString", "limit: the program has 65537 bytes in string 0",
      [](RawProgram &p) { p.strings[0].assign(limits::kStringBytes + 1, 'x'); }},
@@ -173,8 +275,8 @@ const Broken kBroken[] = {
      [](RawProgram &p) { p.dims[1] = limits::kValueElements; }},
     // Arguments.
     {"ArgKind", "malformed: argument 0 has kind 5", [](RawProgram &p) { p.args[0] = ArgRecord(0, 5, 0, 0); }},
-    {"ArgReserved0", "malformed: argument 0 has kind 0", [](RawProgram &p) { p.args[0] = ArgRecord(0, 0, 1, 0); }},
-    {"ArgReserved1", "malformed: argument 0 has kind 0", [](RawProgram &p) { p.args[0] = ArgRecord(0, 0, 0, 1); }},
+    {"ArgParts", "malformed: argument 0 has role 0 and parts 1 of 0 roles",
+     [](RawProgram &p) { p.args[0] = ArgRecord(0, 0, 0, 1); }},
     {"ArgType", "malformed: argument 0 has type 7", [](RawProgram &p) { p.args[0] = ArgRecord(7, 0, 0, 0); }},
     {"ArgTable", "malformed: argument 2 names table 1", [](RawProgram &p) { p.args[2] = ArgRecord(1, 4, 0, 0); }},
     {"ArgTableTwice", "malformed: argument 3 names table 0",

@@ -68,6 +68,26 @@ TEST(Program, SchemaConformsToOlderVersions) {
   }
 }
 
+/// Roles and parts go through bytes and back; equal parts are one record, and a step of one owner has none of it.
+TEST(Program, RolesOfAJointStep) {
+  const std::string text =
+      R"(module attributes {sojourn.parties = 3 : i64, sojourn.phase = "core", sojourn.promotion = "torch"} {
+  func.func @step(%a: tensor<6xf32> {sojourn.kind = "state", sojourn.parts = #sojourn.parts<roles = [0, 2, 0], rows = [1, 3, 2], stride = 1>}, %b: tensor<6x2xf32> {sojourn.kind = "state", sojourn.parts = #sojourn.parts<roles = [0, 1], rows = [2, 4], stride = 2>}, %c: tensor<6xf32> {sojourn.kind = "state", sojourn.parts = #sojourn.parts<roles = [0, 2, 0], rows = [1, 3, 2], stride = 1>}, %d: tensor<f32> {sojourn.kind = "upload", sojourn.party = 2 : i64}, %t: !sojourn.table<?, "x" : f64> {sojourn.kind = "table", sojourn.party = 1 : i64}) -> (tensor<6xf32> {sojourn.result = "keep"}) {
+    return %a : tensor<6xf32>
+  }
+})";
+  Context context;
+  auto module = context.parse(text);
+  ASSERT_TRUE(module);
+  auto encoded = runtime::encodeProgram(*module);
+  ASSERT_TRUE(static_cast<bool>(encoded)) << llvm::toString(encoded.takeError());
+  EXPECT_EQ(sojourn_wire::GetProgram(encoded->program.data())->parts()->size(), 2u);
+  auto decoded = runtime::decodeProgram(context.context, encoded->program, "");
+  ASSERT_TRUE(static_cast<bool>(decoded)) << llvm::toString(decoded.takeError());
+  EXPECT_EQ(print(**decoded), print(*module));
+  EXPECT_EQ(llvm::cantFail(runtime::encodeProgram(**decoded)).program, encoded->program);
+}
+
 std::string tableProgram(const std::string &columns) {
   return "module attributes {sojourn.promotion = \"torch\", sojourn.phase = \"core\"} {\n"
          "  func.func @step(%t: !sojourn.table<5" +

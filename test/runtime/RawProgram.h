@@ -46,6 +46,9 @@ struct RawProgram {
   std::vector<uint32_t> operands, resultTypes;
   std::vector<sojourn_wire::AttrRecord> attrs;
   std::vector<sojourn_wire::ResultRecord> results;
+  uint8_t parties = 0;
+  std::vector<sojourn_wire::PartsRecord> parts;
+  std::vector<sojourn_wire::SegmentRecord> segments;
   uint32_t values = 0;
 
   uint32_t string(const std::string &text) {
@@ -131,10 +134,13 @@ struct RawProgram {
     auto attrVector = builder.CreateVectorOfStructs(attrs);
     auto intVector = builder.CreateVector(ints);
     auto resultVector = builder.CreateVectorOfStructs(results);
+    auto partsVector = parts.empty() ? 0 : builder.CreateVectorOfStructs(parts);
+    auto segmentVector = segments.empty() ? 0 : builder.CreateVectorOfStructs(segments);
     sojourn_wire::FinishProgramBuffer(
         builder, sojourn_wire::CreateProgram(builder, format, dialect, features, producer, hasPromotion ? rules : 0,
                                              texts, typeVector, dimVector, tableVector, argVector, opVector,
-                                             operandVector, resultTypeVector, attrVector, intVector, resultVector));
+                                             operandVector, resultTypeVector, attrVector, intVector, resultVector,
+                                             parties, partsVector, segmentVector));
     return {reinterpret_cast<const char *>(builder.GetBufferPointer()), builder.GetSize()};
   }
 

@@ -1,0 +1,288 @@
+// SPDX-License-Identifier: Apache-2.0
+// Ops are written exchange by exchange: first those that wait for none, then the first exchange, then those that wait
+// for it, and so on.
+#include "passes/parties/Part.h"
+
+#include "dialect/CoreForm.h"
+#include "dialect/ElementwiseOps.h"
+#include "dialect/LayoutOps.h"
+#include "dialect/OwnerOps.h"
+#include "dialect/SourceOps.h"
+#include "dialect/UnaryOps.h"
+#include "dialect/rows/Support.h"
+#include "passes/parties/Cut.h"
+#include "passes/parties/Slices.h"
+
+#include "mlir/IR/IRMapping.h"
+
+using namespace mlir;
+using namespace sojourn;
+using namespace sojourn::parties;
+
+namespace {
+
+class Parting {
+public:
+  Parting(ModuleOp joint, const Placement &placement, unsigned role)
+      : joint_(joint), step_(joint.lookupSymbol<func::FuncOp>(kStepName)), placement_(placement), role_(role),
+        builder_(joint.getContext()) {}
+
+  RolePart run() {
+    part_.module = ModuleOp::create(joint_.getLoc());
+    (*part_.module)->setDiscardableAttrs(joint_->getDiscardableAttrDictionary());
+    (*part_.module)->setAttr(kRoleAttr, builder_.getI64IntegerAttr(role_));
+    builder_.setInsertionPointToEnd(part_.module->getBody());
+    own_ = func::FuncOp::create(builder_, step_.getLoc(), kStepName, builder_.getFunctionType({}, {}));
+    own_.addEntryBlock();
+    builder_.setInsertionPointToEnd(&own_.getBody().front());
+    addArguments();
+    std::vector<std::vector<Operation *>> levels(placement_.exchanges() + 1);
+    for (Operation &op : step_.getBody().front().without_terminator()) {
+      levels[placement_.levelOf(&op)].push_back(&op);
+    }
+    for (const std::vector<Operation *> &level : levels) {
+      std::vector<Operation *> meetings;
+      for (Operation *op : level) {
+        if (placement_.meetingOf(op) != 0) {
+          meetings.push_back(op);
+        } else if (hasRole(placement_.whereOf(op->getResult(0)))) {
+          write(op);
+        }
+      }
+      exchange(meetings);
+    }
+    addResults();
+    dropUnused();
+    return std::move(part_);
+  }
+
+private:
+  bool hasRole(const Where &where) const { return !where.isAt() || where.role == role_; }
+
+  Type ownType(Value value) const {
+    const Where &where = placement_.whereOf(value);
+    if (!where.isParts()) {
+      return value.getType();
+    }
+    auto type = cast<RankedTensorType>(value.getType());
+    return cutType(type, *placeOf(where, type.getShape()), *where.segments, role_);
+  }
+
+  void addArguments() {
+    SmallVector<Type> types;
+    SmallVector<DictionaryAttr> attributes;
+    for (BlockArgument argument : step_.getArguments()) {
+      const unsigned index = argument.getArgNumber();
+      if (!hasRole(placement_.whereOf(argument))) {
+        continue;
+      }
+      states_[index] = static_cast<unsigned>(types.size());
+      types.push_back(ownType(argument));
+      SmallVector<NamedAttribute> kept;
+      for (NamedAttribute attribute : step_.getArgAttrDict(index)) {
+        if (attribute.getName() != kPartyAttr && attribute.getName() != kPartsAttr) {
+          kept.push_back(attribute);
+        }
+      }
+      attributes.push_back(builder_.getDictionaryAttr(kept));
+      values_.map(argument, own_.getBody().front().addArgument(types.back(), argument.getLoc()));
+      part_.arguments.push_back(index);
+    }
+    own_.setType(builder_.getFunctionType(types, {}));
+    own_.setAllArgAttrs(attributes);
+  }
+
+  void addResults() {
+    Operation *exit = step_.getBody().front().getTerminator();
+    SmallVector<Value> values;
+    SmallVector<DictionaryAttr> attributes;
+    for (auto [number, value] : llvm::enumerate(exit->getOperands())) {
+      const auto index = static_cast<unsigned>(number);
+      if (!hasRole(placement_.whereOf(value))) {
+        continue;
+      }
+      NamedAttrList kept(step_.getResultAttrDict(index));
+      if (auto target = step_.getResultAttrOfType<IntegerAttr>(index, kTargetAttr)) {
+        kept.set(kTargetAttr, builder_.getI64IntegerAttr(states_.lookup(static_cast<unsigned>(target.getInt()))));
+      }
+      values.push_back(values_.lookup(value));
+      attributes.push_back(kept.getDictionary(builder_.getContext()));
+      part_.results.push_back(index);
+    }
+    func::ReturnOp::create(builder_, exit->getLoc(), values);
+    own_.setType(builder_.getFunctionType(own_.getArgumentTypes(), ValueRange(values).getTypes()));
+    own_.setAllResultAttrs(attributes);
+  }
+
+  /// The op on what the role has of its operands.
+  void write(Operation *op) {
+    const bool hasRows =
+        llvm::any_of(op->getOperands(), [&](Value operand) { return placement_.whereOf(operand).isParts(); });
+    if (placement_.isJoin(op)) {
+      writeJoin(cast<ConcatOp>(op));
+    } else if (auto slice = dyn_cast<SliceOp>(op); slice && hasRows) {
+      writeSlice(slice);
+    } else if (hasRows) {
+      writeRows(op);
+    } else {
+      builder_.clone(*op, values_);
+    }
+  }
+
+  void writeJoin(ConcatOp op) {
+    SmallVector<Value> own;
+    for (auto [number, input] : llvm::enumerate(op.getInputs())) {
+      const auto index = static_cast<unsigned>(number);
+      const Where &where = placement_.whereOf(input);
+      if (where.isAll() ? placement_.adderOf(op, index) == role_ : hasRole(where)) {
+        own.push_back(values_.lookup(input));
+      }
+    }
+    if (own.empty()) { // no rows at this role
+      own.push_back(zeros(op.getLoc(), cast<RankedTensorType>(ownType(op.getResult()))));
+    }
+    values_.map(op.getResult(), joined(builder_, op.getLoc(), own, op.getDim()));
+  }
+
+  void writeSlice(SliceOp op) {
+    const Where &where = placement_.whereOf(op.getX());
+    const std::optional<SlicedRows> left = sliceRows(op, where);
+    const rows::Place place = *placeOf(where, rows::shapeOf(op.getX()));
+    const auto dim = static_cast<size_t>(place.dim);
+    SmallVector<int64_t> start(op.getStart()), limit(op.getLimit()), stride(op.getStride());
+    Value x = values_.lookup(op.getX());
+    auto take = [&](int64_t from, int64_t to) -> Value {
+      start[dim] = from;
+      limit[dim] = to;
+      return sliced(builder_, op.getLoc(), x, start, limit, stride);
+    };
+    const int64_t size = rows::shapeOf(x)[dim];
+    if (left->taken.empty()) { // all rows, or the same element of each
+      values_.map(op.getResult(), take(std::min(start[dim], size), size));
+      return;
+    }
+    SmallVector<Value> own;
+    for (const SlicedSegment &segment : left->taken) {
+      if (segment.role == role_ && segment.rows > 0) {
+        const int64_t first = segment.before + segment.first, last = first + (segment.rows - 1) * segment.step;
+        own.push_back(take(first * place.inner, (last + 1) * place.inner));
+      }
+    }
+    if (own.empty()) {
+      own.push_back(take(0, 0));
+    }
+    values_.map(op.getResult(), joined(builder_, op.getLoc(), own, place.dim));
+  }
+
+  void writeRows(Operation *op) {
+    SmallVector<Value> operands;
+    const Segments &segments = *segmentsOf(op);
+    for (OpOperand &operand : op->getOpOperands()) {
+      Value value = values_.lookup(operand.get());
+      if (placement_.whereOf(operand.get()).isAll()) {
+        if (std::optional<rows::Place> place = placeOfKnown(op, operand.getOperandNumber(), placement_)) {
+          value = cutKnown(builder_, op->getLoc(), value, *place, segments, role_);
+        }
+      }
+      operands.push_back(value);
+    }
+    Operation *own = builder_.clone(*op);
+    own->setOperands(operands);
+    for (auto [result, joint] : llvm::zip(own->getResults(), op->getResults())) {
+      result.setType(ownType(joint));
+      values_.map(joint, result);
+    }
+    if (auto dynamic = dyn_cast<DynamicSliceOp>(own)) {
+      setSizes(dynamic);
+    }
+  }
+
+  /// A dim that is taken as a whole may be among those of a slice at a run-time position.
+  void setSizes(DynamicSliceOp op) {
+    SmallVector<int64_t> sizes;
+    for (int64_t dim : op.getDims()) {
+      sizes.push_back(rows::shapeOf(op.getResult())[static_cast<size_t>(dim)]);
+    }
+    op.setSizes(sizes);
+  }
+
+  const Segments *segmentsOf(Operation *op) const {
+    for (Value operand : op->getOperands()) {
+      if (const Where &where = placement_.whereOf(operand); where.isParts()) {
+        return where.segments;
+      }
+    }
+    return nullptr;
+  }
+
+  /// What the role adds to a meeting. Where it has no term: zeros, which are not read.
+  Value termOf(Operation *op) {
+    auto type = cast<RankedTensorType>(op->getResult(0).getType());
+    if ((placement_.meetingOf(op) >> role_ & 1) == 0) {
+      return zeros(op->getLoc(), type);
+    }
+    if (segmentsOf(op)) {
+      writeRows(op);
+      return values_.lookup(op->getResult(0));
+    }
+    // a + b or a - b of two roles.
+    const bool isFirst = hasRole(placement_.whereOf(op->getOperand(0)));
+    Value value = values_.lookup(op->getOperand(isFirst ? 0 : 1));
+    if (!isFirst && isa<SubOp>(op)) {
+      value = NegOp::create(builder_, op->getLoc(), value.getType(), value);
+    }
+    if (value.getType() != type) { // one number beside a tensor
+      value = BroadcastOp::create(builder_, op->getLoc(), type, value, builder_.getDenseI64ArrayAttr({}));
+    }
+    return value;
+  }
+
+  void exchange(ArrayRef<Operation *> meetings) {
+    if (meetings.empty()) {
+      return;
+    }
+    SmallVector<Value> terms;
+    SmallVector<int64_t> from;
+    SmallVector<Location> locations;
+    for (Operation *op : meetings) {
+      terms.push_back(termOf(op));
+      from.push_back(placement_.meetingOf(op));
+      locations.push_back(op->getLoc());
+    }
+    auto sum = AcrossSumOp::create(builder_, builder_.getFusedLoc(locations), terms, from);
+    for (auto [op, result] : llvm::zip(meetings, sum.getResults())) {
+      values_.map(op->getResult(0), result);
+    }
+  }
+
+  Value zeros(Location location, RankedTensorType type) {
+    Value zero = ConstantOp::create(builder_, location, type.clone(ArrayRef<int64_t>()),
+                                    cast<TypedAttr>(builder_.getZeroAttr(type.getElementType())));
+    return type.getRank() == 0
+               ? zero
+               : BroadcastOp::create(builder_, location, type, zero, builder_.getDenseI64ArrayAttr({})).getResult();
+  }
+
+  void dropUnused() {
+    for (Operation &op : llvm::make_early_inc_range(llvm::reverse(own_.getBody().front()))) {
+      if (op.use_empty() && !isa<AcrossSumOp, func::ReturnOp>(op)) {
+        op.erase();
+      }
+    }
+  }
+
+  ModuleOp joint_;
+  func::FuncOp step_, own_;
+  const Placement &placement_;
+  unsigned role_;
+  OpBuilder builder_;
+  RolePart part_;
+  IRMapping values_;
+  llvm::DenseMap<unsigned, unsigned> states_; ///< arguments of the joint step to the role's
+};
+
+} // namespace
+
+RolePart parties::partOf(ModuleOp joint, const Placement &placement, unsigned role) {
+  return Parting(joint, placement, role).run();
+}

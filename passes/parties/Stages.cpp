@@ -1,0 +1,281 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "passes/parties/Stages.h"
+
+#include "dialect/Bounds.h"
+#include "dialect/CoreForm.h"
+#include "dialect/ElementwiseOps.h"
+#include "dialect/OwnerOps.h"
+#include "dialect/SourceOps.h"
+#include "dialect/UnaryOps.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/IR/IRMapping.h"
+#include "llvm/ADT/DenseMap.h"
+#include "llvm/ADT/SetVector.h"
+
+using namespace mlir;
+using namespace sojourn;
+using namespace sojourn::parties;
+
+namespace {
+
+class Cutting {
+public:
+  explicit Cutting(ModuleOp part)
+      : part_(part), step_(part.lookupSymbol<func::FuncOp>(kStepName)), builder_(part.getContext()),
+        role_(static_cast<unsigned>(part->getAttrOfType<IntegerAttr>(kRoleAttr).getInt())) {}
+
+  Stages run() {
+    for (BlockArgument argument : step_.getArguments()) {
+      numbers_[argument] = cut_.values++;
+    }
+    std::vector<std::vector<Operation *>> ops(1);
+    for (Operation &op : step_.getBody().front().without_terminator()) {
+      if (auto sum = dyn_cast<AcrossSumOp>(op)) {
+        exchanges_.push_back(sum);
+        ops.emplace_back();
+      }
+      stageOf_[&op] = ops.size() - 1; // sums are computed in the stage after their exchange
+      if (!isa<AcrossSumOp, ConstantOp>(op)) {
+        ops.back().push_back(&op);
+      }
+    }
+    findLastUses(ops.size());
+    for (std::vector<Operation *> &stage : ops) {
+      llvm::erase_if(stage, [&](Operation *op) {
+        return llvm::none_of(op->getResults(), [&](Value result) { return lastUse_.contains(result); });
+      });
+    }
+    for (size_t stage = 0; stage < ops.size(); ++stage) {
+      write(stage, ops[stage]);
+    }
+    for (Value value : step_.getBody().front().getTerminator()->getOperands()) {
+      cut_.results.push_back(numbers_.lookup(value));
+    }
+    return std::move(cut_);
+  }
+
+private:
+  /// Per value the last stage that takes it; results of the part are needed after all.
+  void findLastUses(size_t stages) {
+    for (Operation &op : step_.getBody().front()) {
+      const size_t stage = isa<func::ReturnOp>(op) ? stages : stageOf_.lookup(&op);
+      auto sum = dyn_cast<AcrossSumOp>(op);
+      for (OpOperand &operand : op.getOpOperands()) {
+        if (!sum || hasTerm(sum, operand.getOperandNumber())) {
+          size_t &last = lastUse_[operand.get()];
+          last = std::max(last, stage);
+        }
+      }
+    }
+  }
+
+  static bool isConstant(Value value) { return value.getDefiningOp<ConstantOp>() != nullptr; }
+  bool hasTerm(AcrossSumOp sum, size_t index) const { return sum.getFrom()[index] >> role_ & 1; }
+
+  void write(size_t number, ArrayRef<Operation *> ops) {
+    cut_.stages.emplace_back();
+    Stage &stage = cut_.stages.back();
+    stage.module = ModuleOp::create(part_.getLoc());
+    for (StringLiteral name : {kPromotionAttr, kPhaseAttr}) {
+      if (Attribute attribute = part_->getAttr(name)) {
+        (*stage.module)->setAttr(name, attribute);
+      }
+    }
+    builder_.setInsertionPointToEnd(stage.module->getBody());
+    own_ = func::FuncOp::create(builder_, step_.getLoc(), kStepName, builder_.getFunctionType({}, {}));
+    own_.addEntryBlock();
+    builder_.setInsertionPointToEnd(&own_.getBody().front());
+    values_.clear();
+    addArguments(stage, number, ops);
+    if (number > 0) {
+      addSums(exchanges_[number - 1]);
+    }
+    for (Operation *op : ops) {
+      useConstants(op->getOperands());
+      builder_.clone(*op, values_);
+    }
+    addResults(stage, number, ops);
+    if (number < exchanges_.size()) {
+      addExchange(stage, exchanges_[number]);
+    }
+    for (auto [value, last] : lastUse_) {
+      if (last == number && numbers_.contains(value)) {
+        stage.last.push_back(numbers_.lookup(value));
+      }
+    }
+    if (number > 0) {
+      for (const Stage::Term &term : cut_.stages[number - 1].received) {
+        stage.last.push_back(term.number);
+      }
+    }
+    llvm::sort(stage.last);
+  }
+
+  struct Argument {
+    StepArg kind = StepArg::State;
+    unsigned number = 0;
+    Type type;
+    Value value; ///< null: a term of another role
+  };
+
+  void addArguments(Stage &stage, size_t number, ArrayRef<Operation *> ops) {
+    llvm::SetVector<Value> taken;
+    auto take = [&](Value value) {
+      const bool isOwn = value.getDefiningOp() && stageOf_.lookup(value.getDefiningOp()) == number;
+      if (!isOwn && !isConstant(value)) {
+        taken.insert(value);
+      }
+    };
+    for (Operation *op : ops) {
+      llvm::for_each(op->getOperands(), take);
+    }
+    SmallVector<Argument> arguments;
+    if (number > 0) {
+      AcrossSumOp sum = exchanges_[number - 1];
+      for (auto [index, term] : llvm::enumerate(sum.getTerms())) {
+        if (hasTerm(sum, index)) {
+          take(term);
+        }
+      }
+      for (const Stage::Term &term : cut_.stages[number - 1].received) {
+        arguments.push_back({StepArg::State, term.number, term.type, {}});
+      }
+    }
+    for (Value value : taken) {
+      arguments.push_back({kindOf(value), numbers_.lookup(value), value.getType(), value});
+    }
+    llvm::stable_sort(arguments, [](const Argument &a, const Argument &b) { return a.kind < b.kind; });
+    SmallVector<Type> types;
+    SmallVector<DictionaryAttr> attributes;
+    foreign_.clear();
+    for (const Argument &argument : arguments) {
+      Value own = own_.getBody().front().addArgument(argument.type, step_.getLoc());
+      if (argument.value) {
+        values_.map(argument.value, own);
+      } else {
+        foreign_[argument.number] = own;
+      }
+      types.push_back(argument.type);
+      attributes.push_back(builder_.getDictionaryAttr(
+          builder_.getNamedAttr(kKindAttr, builder_.getStringAttr(stringify(argument.kind)))));
+      stage.arguments.push_back(argument.number);
+    }
+    own_.setType(builder_.getFunctionType(types, {}));
+    own_.setAllArgAttrs(attributes);
+  }
+
+  StepArg kindOf(Value value) {
+    auto argument = dyn_cast<BlockArgument>(value);
+    return argument ? *parseStepArg(step_.getArgAttrOfType<StringAttr>(argument.getArgNumber(), kKindAttr).getValue())
+                    : StepArg::State;
+  }
+
+  void useConstants(ValueRange operands) {
+    for (Value operand : operands) {
+      if (isConstant(operand) && !values_.contains(operand)) {
+        builder_.clone(*operand.getDefiningOp(), values_);
+      }
+    }
+  }
+
+  /// The terms of an exchange that has been, added.
+  void addSums(AcrossSumOp sum) {
+    const std::vector<Stage::Term> &received = cut_.stages[cut_.stages.size() - 2].received;
+    size_t next = 0; // terms come operand by operand, and role by role
+    for (auto [index, result] : llvm::enumerate(sum.getResults())) {
+      SmallVector<Value> terms;
+      for (unsigned role = 0; role < bounds::kPartiesMost; ++role) {
+        if ((sum.getFrom()[index] >> role & 1) == 0) {
+          continue;
+        }
+        if (role == role_) {
+          useConstants(sum.getTerms()[index]);
+          terms.push_back(values_.lookup(sum.getTerms()[index]));
+        } else {
+          terms.push_back(foreign_.lookup(received[next++].number));
+        }
+      }
+      values_.map(result, add(sum.getLoc(), terms));
+    }
+  }
+
+  /// Half-width floats in f32, rounded once.
+  Value add(Location location, ArrayRef<Value> terms) {
+    auto type = cast<RankedTensorType>(terms.front().getType());
+    const bool isHalf = type.getElementType().isF16() || type.getElementType().isBF16();
+    RankedTensorType wideType = isHalf && terms.size() > 1 ? type.clone(builder_.getF32Type()) : type;
+    auto widened = [&](Value term) -> Value {
+      return wideType == type ? term : ConvertOp::create(builder_, location, wideType, term).getResult();
+    };
+    Value sum = widened(terms.front());
+    for (Value term : terms.drop_front()) {
+      sum = AddOp::create(builder_, location, wideType, sum, widened(term));
+    }
+    return wideType == type ? sum : ConvertOp::create(builder_, location, type, sum).getResult();
+  }
+
+  void addResults(Stage &stage, size_t number, ArrayRef<Operation *> ops) {
+    SmallVector<Value> results;
+    auto keep = [&](Value value) {
+      if (lastUse_.lookup(value) > number && !numbers_.contains(value)) {
+        numbers_[value] = cut_.values++;
+        results.push_back(values_.lookup(value));
+        stage.results.push_back(numbers_.lookup(value));
+      }
+    };
+    if (number > 0) {
+      llvm::for_each(exchanges_[number - 1].getResults(), keep);
+    }
+    for (Operation *op : ops) {
+      llvm::for_each(op->getResults(), keep);
+    }
+    // A constant that is a result of the part is one of the last stage.
+    if (number == exchanges_.size()) {
+      for (Value value : step_.getBody().front().getTerminator()->getOperands()) {
+        if (isConstant(value)) {
+          useConstants(value);
+          keep(value);
+        }
+      }
+    }
+    func::ReturnOp::create(builder_, step_.getLoc(), results);
+    own_.setType(builder_.getFunctionType(own_.getArgumentTypes(), ValueRange(results).getTypes()));
+    SmallVector<DictionaryAttr> attributes(
+        results.size(), builder_.getDictionaryAttr(
+                            builder_.getNamedAttr(kResultAttr, builder_.getStringAttr(stringify(StepResult::Keep)))));
+    own_.setAllResultAttrs(attributes);
+  }
+
+  /// A term that is a constant is none to send, see `partOf`: a role without a term has one.
+  void addExchange(Stage &stage, AcrossSumOp sum) {
+    for (auto [index, term] : llvm::enumerate(sum.getTerms())) {
+      for (unsigned role = 0; role < bounds::kPartiesMost; ++role) {
+        if ((sum.getFrom()[index] >> role & 1) == 0) {
+          continue;
+        }
+        if (role == role_) {
+          stage.sent.push_back(numbers_.lookup(term));
+        } else {
+          stage.received.push_back({role, cut_.values++, cast<RankedTensorType>(term.getType())});
+        }
+      }
+    }
+  }
+
+  ModuleOp part_;
+  func::FuncOp step_, own_;
+  OpBuilder builder_;
+  unsigned role_;
+  Stages cut_;
+  std::vector<AcrossSumOp> exchanges_;
+  llvm::DenseMap<Operation *, size_t> stageOf_;
+  llvm::DenseMap<Value, size_t> lastUse_;
+  llvm::DenseMap<Value, unsigned> numbers_;
+  IRMapping values_;
+  llvm::DenseMap<unsigned, Value> foreign_; ///< arguments of the stage that other roles sent
+};
+
+} // namespace
+
+Stages parties::stagesOf(ModuleOp part) { return Cutting(part).run(); }

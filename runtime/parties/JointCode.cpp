@@ -1,0 +1,259 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/parties/JointCode.h"
+#include "dialect/CoreForm.h"
+#include "passes/parties/Stages.h"
+#include "runtime/Graph.h"
+#include "runtime/Types.h"
+#include <algorithm>
+#include <cstring>
+
+namespace sojourn::runtime {
+
+size_t framedBytes(size_t termBytes) { return (termBytes + kAlignment - 1) / kAlignment * kAlignment; }
+
+namespace {
+
+/// A term in the frame of a role.
+struct Framed {
+  unsigned role = 0, number = 0;
+  TensorType type;
+  size_t offset = 0;
+};
+
+struct Exchange {
+  std::vector<unsigned> sent; ///< numbers of values
+  size_t sentBytes = 0;
+  std::vector<Framed> received;
+  std::vector<size_t> receivedBytes; ///< per role
+};
+
+struct PlannedStage {
+  std::unique_ptr<Code> code;
+  std::vector<unsigned> arguments, results, last;
+  std::optional<Exchange> exchange; ///< after it
+};
+
+/// What all runs of one part share. Immutable.
+struct Plan {
+  unsigned role = 0, parties = 0, values = 0;
+  std::vector<PlannedStage> stages;
+  std::vector<unsigned> results;
+};
+
+class Run;
+
+/// Runs stages until the next exchange, or to the end.
+llvm::Expected<RunOutcome> goOn(std::unique_ptr<Run> run);
+
+/// One run. Values are held by number, from when they are made until no later stage takes them.
+class Run final : public Suspended {
+public:
+  Run(std::shared_ptr<const Plan> plan, llvm::ArrayRef<Binding> arguments, const RunOptions &options)
+      : plan_(std::move(plan)), values_(plan_->values), options_(options) {
+    std::copy(arguments.begin(), arguments.end(), values_.begin());
+  }
+
+  llvm::Expected<RunOutcome> resume(llvm::ArrayRef<std::shared_ptr<Buffer>> came) override {
+    auto next = std::make_unique<Run>(std::move(*this));
+    if (llvm::Error error = next->take(came)) {
+      return error;
+    }
+    return goOn(std::move(next));
+  }
+
+  /// Runs one stage; whether an exchange comes after it.
+  llvm::Expected<bool> runStage() {
+    const PlannedStage &stage = plan_->stages[next_++];
+    std::vector<Binding> arguments;
+    for (unsigned number : stage.arguments) {
+      arguments.push_back(values_[number]);
+    }
+    auto made = stage.code->run(arguments, options_);
+    if (!made) {
+      return made.takeError();
+    }
+    for (size_t i = 0; i < stage.results.size(); ++i) {
+      values_[stage.results[i]].tensor = std::move((*made)[i]);
+    }
+    for (unsigned number : stage.last) {
+      values_[number] = {};
+    }
+    return stage.exchange.has_value();
+  }
+
+  std::vector<HostTensor> takeResults() {
+    std::vector<HostTensor> results;
+    for (unsigned number : plan_->results) {
+      results.push_back(values_[number].tensor);
+    }
+    return results;
+  }
+
+  /// Before it waits: writes its frame, and copies what is borrowed.
+  void suspend() {
+    const Exchange &exchange = *plan_->stages[next_ - 1].exchange;
+    BufferPool &pool = options_.buffers ? *options_.buffers : BufferPool::global();
+    auto frame = pool.allocate(exchange.sentBytes);
+    auto *to = static_cast<std::byte *>(frame->data());
+    for (unsigned number : exchange.sent) {
+      const HostTensor &term = values_[number].tensor;
+      const size_t bytes = term.type.bytes();
+      std::memcpy(to, term.buffer->data(), bytes);
+      std::memset(to + bytes, 0, framedBytes(bytes) - bytes); // no memory of others leaves
+      to += framedBytes(bytes);
+    }
+    frames.assign(1, std::move(frame));
+    for (Binding &value : values_) {
+      if (value.tensor.buffer && value.tensor.buffer->isBorrowed()) {
+        value.tensor.buffer = copyOf(value.tensor.buffer->data(), value.tensor.type.bytes(), pool);
+      }
+    }
+    options_ = {.threads = options_.threads, .isPrivate = options_.isPrivate};
+  }
+
+private:
+  llvm::Error take(llvm::ArrayRef<std::shared_ptr<Buffer>> came) {
+    const Exchange &exchange = *plan_->stages[next_ - 1].exchange;
+    if (came.size() != plan_->parties) {
+      return makeError(ErrorCode::Malformed, "an exchange got " + std::to_string(came.size()) + " frames, expected " +
+                                                 std::to_string(plan_->parties) + ", one per role");
+    }
+    for (unsigned role = 0; role < plan_->parties; ++role) {
+      const size_t bytes = came[role] ? came[role]->size() : 0, expected = exchange.receivedBytes[role];
+      if (role != plan_->role && bytes != expected) {
+        return makeError(ErrorCode::Malformed, "role " + std::to_string(role) + " sent " + std::to_string(bytes) +
+                                                   " bytes in an exchange, expected " + std::to_string(expected));
+      }
+    }
+    for (const Framed &term : exchange.received) {
+      const std::shared_ptr<Buffer> &frame = came[term.role];
+      values_[term.number].tensor = {
+          term.type,
+          Buffer::borrow(static_cast<const std::byte *>(frame->data()) + term.offset, term.type.bytes(), frame)};
+    }
+    return llvm::Error::success();
+  }
+
+  std::shared_ptr<const Plan> plan_;
+  std::vector<Binding> values_;
+  RunOptions options_;
+  size_t next_ = 0; ///< stage
+};
+
+llvm::Expected<RunOutcome> goOn(std::unique_ptr<Run> run) {
+  auto waits = run->runStage();
+  if (!waits) {
+    return waits.takeError();
+  }
+  if (!*waits) {
+    return RunOutcome{run->takeResults(), nullptr};
+  }
+  run->suspend();
+  return RunOutcome{{}, std::move(run)};
+}
+
+class JointCode final : public Code {
+public:
+  JointCode(const Engine &engine, std::shared_ptr<const Plan> plan, std::vector<ArgSpec> args,
+            std::vector<ResultSpec> results)
+      : Code(engine), plan_(std::move(plan)), args_(std::move(args)), results_(std::move(results)) {}
+
+  llvm::ArrayRef<ArgSpec> args() const override { return args_; }
+  llvm::ArrayRef<ResultSpec> results() const override { return results_; }
+  /// Of the largest stage: arenas are leased stage by stage.
+  RunMemory runMemory() const override {
+    RunMemory most;
+    for (const PlannedStage &stage : plan_->stages) {
+      const RunMemory memory = stage.code->runMemory();
+      most.arena = std::max(most.arena, memory.arena);
+      most.scratch = std::max(most.scratch, memory.scratch);
+      most.library = std::max(most.library, memory.library);
+    }
+    return most;
+  }
+  llvm::ArrayRef<LibraryCalls> libraryCalls() const override { return {}; }
+  size_t bytes() const override {
+    size_t all = sizeof(Plan);
+    for (const PlannedStage &stage : plan_->stages) {
+      all += sizeof(stage) + stage.code->bytes();
+    }
+    return all;
+  }
+
+  llvm::Expected<std::vector<HostTensor>> run(llvm::ArrayRef<Binding> arguments,
+                                              const RunOptions &options) const override {
+    if (plan_->stages.size() > 1) {
+      return makeError(ErrorCode::Unsupported, "a joint step waits for other owners, and cannot run in one go");
+    }
+    auto outcome = start(arguments, options);
+    return outcome ? llvm::Expected<std::vector<HostTensor>>(std::move(outcome->values)) : outcome.takeError();
+  }
+
+  llvm::Expected<RunOutcome> start(llvm::ArrayRef<Binding> arguments, const RunOptions &options) const override {
+    if (arguments.size() != args_.size()) {
+      return makeError(ErrorCode::Execution, "the run got " + std::to_string(arguments.size()) +
+                                                 " arguments, expected " + std::to_string(args_.size()));
+    }
+    return goOn(std::make_unique<Run>(plan_, arguments, options));
+  }
+
+private:
+  std::shared_ptr<const Plan> plan_;
+  std::vector<ArgSpec> args_;
+  std::vector<ResultSpec> results_;
+};
+
+std::optional<Exchange> plannedExchange(const parties::Stage &stage, const std::vector<TensorType> &types,
+                                        unsigned parties) {
+  Exchange exchange{.sent = stage.sent, .sentBytes = 0, .received = {}, .receivedBytes = std::vector<size_t>(parties)};
+  for (unsigned number : stage.sent) {
+    exchange.sentBytes += framedBytes(types[number].bytes());
+  }
+  for (const parties::Stage::Term &term : stage.received) {
+    size_t &offset = exchange.receivedBytes[term.role];
+    const TensorType type = *tensorTypeOf(term.type);
+    exchange.received.push_back({term.role, term.number, type, offset});
+    offset += framedBytes(type.bytes());
+  }
+  return exchange;
+}
+
+} // namespace
+
+llvm::Expected<std::unique_ptr<Code>> prepareJoint(const Engine &engine, mlir::ModuleOp part) {
+  if (mlir::failed(verifyCoreFormOfRole(part)) || !part->hasAttr(kRoleAttr)) {
+    return makeError(ErrorCode::Unsupported, "the module is not the part of a role");
+  }
+  auto graph = buildGraph(part);
+  if (!graph) {
+    return graph.takeError();
+  }
+  const parties::Stages cut = parties::stagesOf(part);
+  auto plan = std::make_shared<Plan>();
+  plan->role = static_cast<unsigned>(part->getAttrOfType<mlir::IntegerAttr>(kRoleAttr).getInt());
+  plan->parties = static_cast<unsigned>(part->getAttrOfType<mlir::IntegerAttr>(kPartiesAttr).getInt());
+  plan->values = cut.values;
+  plan->results = cut.results;
+  std::vector<TensorType> types(cut.values);
+  for (size_t i = 0; i < graph->args.size(); ++i) {
+    types[i] = graph->args[i].type;
+  }
+  for (size_t i = 0; i < cut.stages.size(); ++i) {
+    const parties::Stage &stage = cut.stages[i];
+    auto code = engine.prepare(*stage.module);
+    if (!code) {
+      return code.takeError();
+    }
+    for (size_t k = 0; k < stage.results.size(); ++k) {
+      types[stage.results[k]] = (*code)->results()[k].type;
+    }
+    PlannedStage planned{std::move(*code), stage.arguments, stage.results, stage.last, std::nullopt};
+    if (i + 1 < cut.stages.size()) {
+      planned.exchange = plannedExchange(stage, types, plan->parties);
+    }
+    plan->stages.push_back(std::move(planned));
+  }
+  return std::make_unique<JointCode>(engine, std::move(plan), std::move(graph->args), std::move(graph->results));
+}
+
+} // namespace sojourn::runtime
