@@ -24,8 +24,9 @@ inline constexpr size_t kColumns = 65'536;
 inline constexpr size_t kEntryRank = 8;
 inline constexpr int64_t kEntryElements = int64_t{1} << 24;
 
-/// Roles of a joint step.
+/// Roles of a joint step; segments of rows of one value; exchanges of a step, one after another.
 inline constexpr int64_t kPartiesLeast = 2, kPartiesMost = 16;
+inline constexpr size_t kSegments = 256, kExchanges = 4'096;
 
 /// Captured form alone, which no program holds: a view's sizes and strides are addresses, not memory, and passes may
 /// make something smaller of it.

@@ -17,6 +17,9 @@ LogicalResult PartsAttr::verify(function_ref<InFlightDiagnostic()> emitError, Ar
     return emitError() << "#sojourn.parts has " << roles.size() << " roles and " << rows.size()
                        << " numbers of rows, expected equal numbers of at least 2";
   }
+  if (roles.size() > bounds::kSegments) {
+    return emitError() << "#sojourn.parts has " << roles.size() << " segments, expected up to " << bounds::kSegments;
+  }
   if (stride < 1) {
     return emitError() << "#sojourn.parts has the stride " << stride << ", expected 1 or more";
   }

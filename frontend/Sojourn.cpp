@@ -22,12 +22,15 @@ c10::Device Owner::device() const { return session_->device(); }
 std::string Owner::account() const { return session_->account(); }
 std::string Owner::key() const { return session_->ownerKey(); }
 
-std::vector<Table> Owner::datasets() const {
-  std::vector<Table> all;
-  for (const DatasetInfo &info : session_->datasets()) {
-    all.push_back(remoteTable(session_, info));
+std::vector<Table> Owner::datasets() const { return search(""); }
+
+std::vector<Table> Owner::search(const std::string &text, const std::string &tag,
+                                 const std::vector<std::string> &columns) const {
+  std::vector<Table> found;
+  for (const DatasetInfo &info : session_->datasets({text, tag, columns})) {
+    found.push_back(remoteTable(session_, info));
   }
-  return all;
+  return found;
 }
 
 Table Owner::dataset(const std::string &name) const { return remoteTable(session_, name); }

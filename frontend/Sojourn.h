@@ -92,6 +92,10 @@ public:
   std::string key() const;
   /// Every table of this owner.
   std::vector<Table> datasets() const;
+  /// Of these the ones with each word of `text` in the name, the description, a tag or the name of a column, in
+  /// whatever case, with the tag, and with all of the columns. Empty arguments ask for nothing.
+  std::vector<Table> search(const std::string &text, const std::string &tag = "",
+                            const std::vector<std::string> &columns = {}) const;
   /// The table with this name. An unknown name throws Error, which lists the known names.
   Table dataset(const std::string &name) const;
   /// Registers a table with an embedded owner (you are its data owner). Throws Error at any other owner.

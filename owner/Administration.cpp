@@ -68,6 +68,12 @@ void printDatasets(llvm::ArrayRef<DatasetRecord> records, llvm::raw_ostream &out
       out << "  " << (record.subject->empty() ? "each row is a subject" : "subjects by '" + *record.subject + "'")
           << ", people of '" << (record.population.empty() ? record.name : record.population) << "'\n";
     }
+    if (!record.description.text.empty()) {
+      out << "  " << llvm::StringRef(record.description.text).split('\n').first << '\n';
+    }
+    if (!record.description.tags.empty()) {
+      out << "  tags " << llvm::join(record.description.tags, ", ") << '\n';
+    }
     out << "  access for " << accessText(record.access) << '\n';
     if (record.policy == Policy::privateOnly) {
       out << "  defaults: noise multiplier " << numberText(record.defaults.noiseMultiplier) << ", clip "

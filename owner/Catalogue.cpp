@@ -77,6 +77,11 @@ static constexpr const char *kAddFormer = R"sql(
   CREATE TABLE IF NOT EXISTS left_files(file TEXT PRIMARY KEY);
 )sql";
 
+/// Likewise: words about a dataset; tags in lines.
+static constexpr const char *kAddDescriptions = R"sql(
+  CREATE TABLE IF NOT EXISTS descriptions(dataset TEXT PRIMARY KEY, words TEXT NOT NULL, tags TEXT NOT NULL);
+)sql";
+
 static std::string unitName(Unit unit) {
   return unit == Unit::Days ? "days" : unit == Unit::Time ? "time" : unit == Unit::Seconds ? "seconds" : "";
 }
@@ -195,8 +200,8 @@ llvm::Expected<std::unique_ptr<Catalogue>> Catalogue::open(const std::string &di
   const bool hasAccess = has("access");
   const std::string addLog = has("log_use") ? "" : logSchema();
   for (const char *part : {version == 0 ? kSchema : "", version == 1 ? kAddShapes : "", version < 3 ? kAddPrivacy : "",
-                           version < 4 ? kAddSubjects : "", kAddMeanings, kAddFormer, hasAccess ? "" : kAddAccess,
-                           addLog.c_str(), "COMMIT"}) {
+                           version < 4 ? kAddSubjects : "", kAddMeanings, kAddFormer, kAddDescriptions,
+                           hasAccess ? "" : kAddAccess, addLog.c_str(), "COMMIT"}) {
     if (llvm::Error error = catalogue->execute(part)) {
       return error;
     }
@@ -289,7 +294,7 @@ llvm::Expected<std::string> Catalogue::datasetsPrint() {
   for (const char *sql : {"SELECT name, version, policy, population, printf('%!.17g %!.17g %!.17g', noise_multiplier, "
                           "clip, metric_bound), subject, subjects_file, file, source, rows, content_hash, "
                           "registered_ms FROM datasets ORDER BY registered_ms, name",
-                          "SELECT * FROM access ORDER BY 1, 2"}) {
+                          "SELECT * FROM access ORDER BY 1, 2", "SELECT * FROM descriptions ORDER BY 1"}) {
     Statement read(database, sql);
     int state;
     while ((state = read.step()) == SQLITE_ROW) {
@@ -383,6 +388,9 @@ llvm::Expected<std::shared_ptr<const std::vector<DatasetRecord>>> Catalogue::dat
       return access.takeError();
     }
     record.access = std::move(*access);
+    if (llvm::Error error = readDescription(record)) {
+      return error;
+    }
     records.push_back(std::move(record));
   }
   if (state != SQLITE_DONE) {

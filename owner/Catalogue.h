@@ -4,6 +4,7 @@
 #define SOJOURN_OWNER_CATALOGUE_H
 
 #include "owner/Dataset.h"
+#include "owner/Description.h"
 #include "owner/ledger/DatabaseVersion.h"
 #include "runtime/Hash.h"
 
@@ -41,7 +42,8 @@ struct DatasetRecord {
   std::optional<std::string> subjectsFile;
   std::string population;
   PrivacyDefaults defaults;
-  Access access; ///< read only: changed by itself
+  Access access;           ///< read only: changed by itself, as is the next
+  Description description; ///< empty: none
   std::vector<Column> columns;
 };
 
@@ -99,6 +101,8 @@ public:
   llvm::Error setSubject(const std::string &name, const std::string &subject);
   /// Likewise.
   llvm::Error setDefaults(const std::string &name, const PrivacyDefaults &defaults);
+  /// In place of what there was; fails if no dataset has this name.
+  llvm::Error setDescription(const std::string &name, const Description &description);
   /// What stands in the books now; of a version that is not there, those of a new one.
   llvm::Expected<PrivacyDefaults> defaults(const Source &source);
 
@@ -156,6 +160,8 @@ public:
   llvm::Expected<std::vector<ProgramRecord>> programs(bool withText, const std::string &prefix = "");
 
 private:
+  /// Fills in `description`.
+  llvm::Error readDescription(DatasetRecord &record);
   explicit Catalogue(sqlite3 *database);
   llvm::Error execute(const char *sql);
   llvm::Error enterDataset(const DatasetRecord &record);

@@ -4,6 +4,8 @@
 #include "owner/Error.h"
 #include "owner/Statement.h"
 
+#include "llvm/ADT/StringExtras.h"
+
 namespace sojourn::owner {
 
 llvm::Error Catalogue::change(llvm::ArrayRef<const char *> statements, llvm::ArrayRef<std::string> parameters,
@@ -61,12 +63,13 @@ llvm::Error Catalogue::renameDataset(const DatasetRecord &record, const std::str
     // Left by a table that was removed by hand.
     error = error ? std::move(error)
                   : change({"DELETE FROM columns WHERE dataset = ?", "DELETE FROM meanings WHERE dataset = ?",
-                            "DELETE FROM access WHERE dataset = ?"},
+                            "DELETE FROM access WHERE dataset = ?", "DELETE FROM descriptions WHERE dataset = ?"},
                            name, "renaming a dataset");
     return error ? std::move(error)
                  : change({"UPDATE columns SET dataset = ? WHERE dataset = ?",
                            "UPDATE meanings SET dataset = ? WHERE dataset = ?",
-                           "UPDATE access SET dataset = ? WHERE dataset = ?"},
+                           "UPDATE access SET dataset = ? WHERE dataset = ?",
+                           "UPDATE descriptions SET dataset = ? WHERE dataset = ?"},
                           {name, record.name}, "renaming a dataset");
   });
 }
@@ -83,7 +86,7 @@ llvm::Error Catalogue::removeDataset(const DatasetRecord &record, Entering enter
                            record.version, "removing a dataset");
     error = error ? std::move(error)
                   : change({"DELETE FROM columns WHERE dataset = ?", "DELETE FROM meanings WHERE dataset = ?",
-                            "DELETE FROM access WHERE dataset = ?"},
+                            "DELETE FROM access WHERE dataset = ?", "DELETE FROM descriptions WHERE dataset = ?"},
                            record.name, "removing a dataset");
     return error ? std::move(error) : leaveFiles(record);
   });
@@ -122,6 +125,34 @@ llvm::Error Catalogue::replaceDataset(const DatasetRecord &old, const DatasetRec
     error = error ? std::move(error) : enterColumns(now);
     return error ? std::move(error) : leaveFiles(old);
   });
+}
+
+llvm::Error Catalogue::setDescription(const std::string &name, const Description &description) {
+  return transact([&]() -> llvm::Error {
+    Statement read(database, "SELECT 1 FROM datasets WHERE name = ?");
+    if (int state = read.bind(name).step(); state != SQLITE_ROW) {
+      return state == SQLITE_DONE
+                 ? failure("no dataset is named '" + name + "'; 'sojourn-owner datasets' lists all datasets")
+                 : lastError("reading a dataset");
+    }
+    read.reset();
+    return change({"INSERT OR REPLACE INTO descriptions VALUES(?, ?, ?)"},
+                  {name, description.text, llvm::join(description.tags, "\n")}, "describing a dataset");
+  });
+}
+
+llvm::Error Catalogue::readDescription(DatasetRecord &record) {
+  Statement read(database, "SELECT words, tags FROM descriptions WHERE dataset = ?");
+  const int state = read.bind(record.name).step();
+  if (state == SQLITE_ROW) {
+    record.description.text = read.text(0);
+    llvm::SmallVector<llvm::StringRef> tags;
+    const std::string lines = read.text(1);
+    llvm::SplitString(lines, tags, "\n");
+    record.description.tags.assign(tags.begin(), tags.end());
+    return llvm::Error::success();
+  }
+  return state == SQLITE_DONE ? llvm::Error::success() : lastError("reading a description");
 }
 
 llvm::Expected<std::optional<Catalogue::Place>> Catalogue::place(const std::string &version) {

@@ -105,6 +105,9 @@ public:
   llvm::Error setPolicy(const std::string &name, Policy policy, bool rowsAreSubjects = false);
   /// What stands for a private table where a step says nothing; at once.
   llvm::Error setDefaults(const std::string &name, const PrivacyDefaults &defaults);
+  /// Words and tags of a dataset, for clients with access, in place of those before; at once. Fails if no dataset has
+  /// this name, or for a description that cannot be shown.
+  llvm::Error describe(const std::string &name, const std::string &text, const std::vector<std::string> &tags);
   /// What all clients together may learn about the people behind a dataset.
   llvm::Error setCap(const std::string &dataset, double epsilon, double delta);
   /// The budget of a client on a dataset: every release to it is within (epsilon, delta) differential privacy. The

@@ -4,6 +4,7 @@
 #include "owner/Owner.h"
 #include "owner/OwnerState.h"
 #include "owner/Reply.h"
+#include "owner/Search.h"
 #include "runtime/Limits.h"
 #include "runtime/stream/Frame.h"
 
@@ -30,6 +31,22 @@ llvm::Error OwnerState::settleAccess() {
   });
 }
 
+/// What a request looks for; everything, where it says nothing.
+static llvm::Expected<Search> searchOf(const wire::ListDatasets &request) {
+  const auto view = [](const flatbuffers::String *text) {
+    return text ? llvm::StringRef(text->data(), text->size()) : llvm::StringRef();
+  };
+  std::vector<std::string> columns;
+  if (request.columns()) {
+    for (const flatbuffers::String *column : *request.columns()) {
+      if (columns.size() <= Search::kColumns) { // one more than is allowed, for the error
+        columns.push_back(view(column).str());
+      }
+    }
+  }
+  return Search::of(view(request.text()), view(request.tag()), std::move(columns));
+}
+
 /// Those to which the session's account has access. Without a session, as older clients ask, it is a
 /// client without an identity, or this process. The catalogue is read where it has changed alone.
 llvm::Expected<sojourn::wire::Message> OwnerState::listDatasets(const wire::ListDatasets &request, Peer peer,
@@ -49,11 +66,21 @@ llvm::Expected<sojourn::wire::Message> OwnerState::listDatasets(const wire::List
   if (!records) {
     return records.takeError();
   }
+  auto search = searchOf(request);
+  if (!search) {
+    return search.takeError();
+  }
   std::vector<const DatasetRecord *> shown;
   for (const DatasetRecord &record : **records) {
-    if (account == kLocalClient || record.access.anyone || llvm::is_contained(record.access.clients, account)) {
+    const bool hasAccess =
+        account == kLocalClient || record.access.anyone || llvm::is_contained(record.access.clients, account);
+    if (hasAccess && search->finds(record)) {
       shown.push_back(&record);
     }
+  }
+  if (!search->isEmpty()) {
+    sojourn::wire::Message reply = datasetsReply(shown);
+    return connection ? held(account, std::move(reply)) : llvm::Expected<sojourn::wire::Message>(std::move(reply));
   }
   // A list may be long, and who asks for it need not take it: all that show the same tables are one.
   sojourn::wire::Message reply;

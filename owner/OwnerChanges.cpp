@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Datasets and clients that go, or get another name, other rows or another key. The ledger is changed first, under the
-// catalogue's lock: should the process end between both, the next one that opens the store finishes a renaming, and a
-// removal is finished by the same command.
+// Datasets and clients that go, or get another name, a description, other rows or another key. The ledger is changed
+// first, under the catalogue's lock: should the process end between both, the next one that opens the store finishes a
+// renaming, and a removal is finished by the same command.
 #include "owner/Owner.h"
 #include "owner/OwnerState.h"
 
@@ -109,6 +109,16 @@ llvm::Error Owner::removeDataset(const std::string &name) {
   }
   return state->store->remove(*record,
                               [&] { return state->accounts->removeDataset(chargedOf(*record), isCharged(*record)); });
+}
+
+llvm::Error Owner::describe(const std::string &name, const std::string &text, const std::vector<std::string> &tags) {
+  auto description = checkedDescription(text, tags);
+  llvm::Error error = description ? state->checkOpen() : description.takeError();
+  if (error) {
+    return error;
+  }
+  std::lock_guard lock(state->mutex);
+  return state->store->catalogue().setDescription(name, *description);
 }
 
 llvm::Error Owner::removeClient(const std::string &client) {

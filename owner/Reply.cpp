@@ -88,9 +88,17 @@ Message datasetsReply(llvm::ArrayRef<const DatasetRecord *> records) {
     auto name = text(builder, record.name), policy = text(builder, policyName(record.policy)),
          version = text(builder, record.version);
     auto columnsVector = builder.CreateVector(columns);
+    std::vector<Offset<flatbuffers::String>> tags;
+    for (const std::string &tag : record.description.tags) {
+      tags.push_back(text(builder, tag));
+    }
+    auto description =
+        record.description.text.empty() ? Offset<flatbuffers::String>() : builder.CreateString(record.description.text);
+    auto tagsVector =
+        tags.empty() ? Offset<flatbuffers::Vector<Offset<flatbuffers::String>>>() : builder.CreateVector(tags);
     datasets.push_back(wire::CreateDataset(builder, name, record.rows, columnsVector, policy, version,
                                            record.defaults.noiseMultiplier, record.defaults.clip,
-                                           record.defaults.metricBound));
+                                           record.defaults.metricBound, description, tagsVector));
   }
   auto body = wire::CreateDatasets(builder, builder.CreateVector(datasets));
   return finish(builder, wire::ReplyBody_Datasets, body.Union());

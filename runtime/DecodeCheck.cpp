@@ -47,8 +47,8 @@ private:
         {"attributes", {countOf(p_.attrs()), limits::kIntegers}},
         {"attribute integers", {countOf(p_.ints()), limits::kIntegers}},
         {"results", {countOf(p_.results()), limits::kResults}},
-        {"parts", {countOf(p_.parts()), limits::kSegments}},
-        {"segments", {countOf(p_.segments()), limits::kSegments}},
+        {"parts", {countOf(p_.parts()), limits::kPartsOfArguments}},
+        {"segments", {countOf(p_.segments()), limits::kPartsOfArguments}},
     };
     for (const auto &[what, pair] : bounds) {
       if (pair.first > pair.second) {

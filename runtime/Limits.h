@@ -28,8 +28,8 @@ inline constexpr size_t kStrings = 65'536;
 inline constexpr size_t kStringBytes = 65'536;
 inline constexpr size_t kTypes = 400'000;
 inline constexpr size_t kTables = 64;
-/// Rows of arguments in parts, one after another at one role.
-inline constexpr size_t kSegments = 65'536;
+/// Of all arguments in parts together: lists of segments, and segments.
+inline constexpr size_t kPartsOfArguments = 65'536;
 inline constexpr size_t kIntegers = 4'000'000;
 inline constexpr size_t kLocations = 1'000'000;
 inline constexpr size_t kLocationDepth = 64;

@@ -20,9 +20,10 @@ struct Arguments {
   std::string store = defaultStoreDirectory();
   std::string file, name, client, policy = "private", boundsFile, text, subject, population, key, to, config, archive,
                                   from;
-  std::vector<std::string> bounds, fills, categories, dates, columns, clients, added, removed;
+  std::vector<std::string> bounds, fills, categories, dates, columns, clients, added, removed, tags;
   bool rowsAreSubjects = false, verbose = false, anyone = false, none = false;
   bool continuesBudget = false, yes = false, renew = false;
+  std::optional<std::string> words;
   std::optional<double> epsilon, delta, noiseMultiplier, clip, metricBound;
   size_t last = 50;
   int64_t maxBytes = 0;
@@ -58,6 +59,7 @@ llvm::Error archivedPrograms(const Arguments &arguments);
 llvm::Error replaceTable(Owner &owner, const Arguments &arguments);
 llvm::Error renameTable(Owner &owner, const Arguments &arguments);
 llvm::Error changePolicy(Owner &owner, const Arguments &arguments);
+llvm::Error describeTable(Owner &owner, const Arguments &arguments);
 llvm::Error removeTable(Owner &owner, const Arguments &arguments);
 llvm::Error changeKey(Owner &owner, const Arguments &arguments);
 llvm::Error removeClient(Owner &owner, const Arguments &arguments);

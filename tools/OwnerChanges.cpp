@@ -79,6 +79,26 @@ llvm::Error renameTable(Owner &owner, const Arguments &arguments) {
   return llvm::Error::success();
 }
 
+/// What is not given stays.
+llvm::Error describeTable(Owner &owner, const Arguments &arguments) {
+  auto record = owner.dataset(arguments.name);
+  if (!record) {
+    return record.takeError();
+  }
+  std::vector<std::string> tags = arguments.none ? std::vector<std::string>() : record->description.tags;
+  tags.insert(tags.end(), arguments.tags.begin(), arguments.tags.end());
+  for (const std::string &tag : arguments.removed) {
+    if (std::erase(tags, tag) == 0) {
+      return llvm::createStringError("table '" + record->name + "' has no tag '" + tag +
+                                     "'; 'sojourn-owner datasets' shows its tags");
+    }
+  }
+  if (llvm::Error error = owner.describe(arguments.name, arguments.words.value_or(record->description.text), tags)) {
+    return error;
+  }
+  return showTable(owner, arguments.name);
+}
+
 /// Whether the data owner says yes to a question; no where nobody answers.
 static bool isConfirmed(const std::string &question) {
   standardOutput() << question << " [y/N] ";

@@ -284,6 +284,20 @@ private:
     addName(command);
     command->add_flag("--yes", arguments.yes, "do not ask");
 
+    command = add(app, "describe",
+                  "say what a table holds, for clients with access to it, who find it by these words and tags; takes "
+                  "effect at once, in a running server too",
+                  describeTable);
+    addName(command);
+    command->add_option("--text", arguments.words, "in place of what there was; \"\" removes it");
+    command->add_option("--tag", arguments.tags, "one more tag (repeatable, or separated by commas)")
+        ->delimiter(',')
+        ->allow_extra_args(false);
+    command->add_option("--remove-tag", arguments.removed, "a tag that no longer fits (repeatable)")
+        ->delimiter(',')
+        ->allow_extra_args(false);
+    command->add_flag("--no-tags", arguments.none, "remove all tags that there were");
+
     add(app, "datasets", "list registered tables", datasets);
 
     command =

@@ -120,6 +120,8 @@ void bindTable(py::module_ &m) {
   py::class_<Table>(m, "Table")
       .def_property_readonly("name", &Table::name)
       .def_property_readonly("policy", &Table::policy)
+      .def_property_readonly("description", [](const Table &self) { return self.dataset().description; })
+      .def_property_readonly("tags", [](const Table &self) { return self.dataset().tags; })
       .def_property_readonly("columns", &Table::columns)
       .def_property_readonly("count", [](const Table &self) { return self.rows(); })
       .def("column", [](const Table &self, const std::string &name) { return self[name]; })

@@ -174,6 +174,7 @@ PYBIND11_MODULE(_sojourn, m) {
           py::arg("fills") = std::map<std::string, double>(), py::arg("subject") = "", py::arg("population") = "",
           py::arg("meanings") = std::map<std::string, PythonMeaning>(), py::arg("fill_texts") = Words(),
           py::arg("bound_texts") = WordPairs())
+      .def("describe", &EmbeddedOwner::describe, py::arg("dataset"), py::arg("text"), py::arg("tags"))
       .def("set_defaults", &EmbeddedOwner::setDefaults, py::arg("dataset"), py::arg("noise_multiplier"),
            py::arg("clip"), py::arg("metric_bound"))
       .def_property_readonly("key", &EmbeddedOwner::key)
@@ -206,6 +207,11 @@ PYBIND11_MODULE(_sojourn, m) {
       .def_property_readonly("index", [](Session &self) { return static_cast<int>(self.index()); })
       .def(
           "datasets", [](const std::shared_ptr<Session> &self) { return Owner(self).datasets(); }, WhileOwnerWorks())
+      .def(
+          "search",
+          [](const std::shared_ptr<Session> &self, const std::string &text, const std::string &tag,
+             const std::vector<std::string> &columns) { return Owner(self).search(text, tag, columns); },
+          py::arg("text") = "", py::arg("tag") = "", py::arg("columns") = std::vector<std::string>(), WhileOwnerWorks())
       .def(
           "dataset",
           [](const std::shared_ptr<Session> &self, const std::string &name) { return Owner(self).dataset(name); },

@@ -123,6 +123,13 @@ void EmbeddedOwner::add(const std::string &name, const Source &source, const Reg
   }
 }
 
+void EmbeddedOwner::describe(const std::string &dataset, const std::string &text,
+                             const std::vector<std::string> &tags) {
+  if (llvm::Error error = owner_.describe(dataset, text, tags)) {
+    raise(ErrorKind::Error, llvm::toString(std::move(error)));
+  }
+}
+
 void EmbeddedOwner::setDefaults(const std::string &dataset, double noiseMultiplier, double clip, double metricBound) {
   if (llvm::Error error = owner_.setDefaults(dataset, {noiseMultiplier, clip, metricBound})) {
     raise(ErrorKind::Error, llvm::toString(std::move(error)));

@@ -24,6 +24,7 @@ public:
   /// The budget of this process on one of its tables.
   void grant(const std::string &dataset, double epsilon, double delta);
   /// What stands for one of its private tables where a step says nothing.
+  void describe(const std::string &dataset, const std::string &text, const std::vector<std::string> &tags);
   void setDefaults(const std::string &dataset, double noiseMultiplier, double clip, double metricBound);
   /// Checks receipts: 64 hexadecimal digits.
   std::string key() const { return owner_.key(); }

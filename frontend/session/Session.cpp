@@ -73,9 +73,14 @@ void Session::close() {
   }
 }
 
-std::vector<DatasetInfo> Session::datasets() {
+std::vector<DatasetInfo> Session::datasets(const TableSearch &search) {
   Turn turn(connection_);
-  return offline() ? std::vector<DatasetInfo>() : translated([&] { return spending_.tables(connection_.client()); });
+  if (offline()) {
+    return {};
+  }
+  const bool isAll = search.text.empty() && search.tag.empty() && search.columns.empty();
+  return translated(
+      [&] { return isAll ? spending_.tables(connection_.client()) : connection_.client().datasets(search); });
 }
 
 std::vector<ProgramSummary> Session::programs(bool withText) {

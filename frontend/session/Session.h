@@ -64,7 +64,7 @@ public:
   // --- these take the turn, and wait for the owner ---
   /// In a fork it does nothing: the session goes on in the process that opened it.
   void close();
-  std::vector<DatasetInfo> datasets();
+  std::vector<DatasetInfo> datasets(const TableSearch &search = {});
   std::vector<ProgramSummary> programs(bool withText);
   BudgetInfo budget(const std::string &dataset, uint64_t endRun = 0);
   /// Sends a program that was compiled elsewhere; releases waiting here ride along.

@@ -62,6 +62,7 @@ from .published import Published
 from .reads import strict
 from .receipt import Receipt
 from .replay import explain
+from .search import search
 from .specs import number, spec, table_spec
 from .step import flush, step
 from .table import Table, plain
@@ -153,6 +154,7 @@ __all__ = [
     "privacy",
     "publish",
     "quote",
+    "search",
     "spec",
     "split_indices",
     "step",

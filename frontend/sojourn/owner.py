@@ -6,6 +6,7 @@ from __future__ import annotations
 import dataclasses
 import gc
 import weakref
+from collections.abc import Sequence
 
 import torch
 
@@ -140,6 +141,21 @@ class Owner:
         given = sources.read(source, bounds, fills, categories, policy != "open", subject=subject)
         limits, replacing = checks.bounds("bounds", given.bounds), checks.fills("fills", given.fills)
         self._embedded.register(text("name", name), given.columns, policy, limits, replacing, **people, **given.terms())
+        return self.dataset(name)
+
+    def describe(self, name: str, text: str | None = None, tags: Sequence[str] | None = None) -> Table:
+        """Says what a table of an embedded owner holds, for clients with access, who find it by these words and tags.
+
+        `text`: up to 4096 bytes. `tags`: up to 32 of up to 64 bytes. Omitted arguments change nothing. Returns the table.
+        """
+        if self._embedded is None:
+            raise Error(
+                f"{self.address} is not an embedded owner; describe the table at the owner: sojourn-owner describe "
+                f"{name} --text TEXT --tag TAG"
+            )
+        old = self.dataset(name)
+        words = old.description if text is None else checks.text("text", text)
+        self._embedded.describe(old.name, words, list(old.tags if tags is None else checks.names("tags", tags)))
         return self.dataset(name)
 
     def set_defaults(
@@ -294,6 +310,12 @@ class _NumpyRegistrar:
                 name, source, policy=policy, bounds=bounds or None, fills=fills or None, meanings=meanings
             )
         except (ValueError, OSError) as failure:
+            raise Error(str(failure)) from failure
+
+    def describe(self, name: str, text: str, tags: list[str]) -> None:
+        try:
+            self._owner.describe(name, text, tags)
+        except ValueError as failure:
             raise Error(str(failure)) from failure
 
 

@@ -78,7 +78,8 @@ class Table:
     `name`; `policy`: "open" or "private"; `columns`: each with `name`, `dtype`, `shape` (of one row's
     entry: `()` for a plain number, `(28, 28)` for a small image), `bounds`, declared by the owner and
     not measured, or None, `categories`, the texts behind the codes of a column of text, or None, `unit`
-    of dates and times, or None, and `fill`, which replaced missing entries, or None.
+    of dates and times, or None, and `fill`, which replaced missing entries, or None. `description` and `tags`: the data
+    owner's words.
     """
 
     def __init__(self, table: _sojourn.Table, session=None):
@@ -92,6 +93,8 @@ class Table:
         self.name: str = table.name
         self.policy: str = table.policy
         self.columns: tuple[Column, ...] = tuple(map(_column, table.columns))
+        self.description: str = table.description
+        self.tags: tuple[str, ...] = tuple(table.tags)
 
     @property
     def rows(self) -> _Rows:

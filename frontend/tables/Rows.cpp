@@ -197,7 +197,7 @@ int64_t SessionRows::positions(const RowNumbers &numbers, const Origin &origin) 
 }
 
 Dataset describe(const DatasetInfo &info) {
-  Dataset dataset{info.name, info.policy, info.version, info.rows, {}, info.defaults};
+  Dataset dataset{info.name, info.policy, info.version, info.rows, {}, info.defaults, info.description, info.tags};
   for (const ColumnInfo &column : info.columns) {
     dataset.columns.push_back({column.name, scalarTypeOf(column.element), column.bounds, column.dims, column.meaning});
   }

@@ -44,6 +44,8 @@ struct Dataset {
   /// Of a private table: chosen by the data owner, for steps that do not set them. nullopt only in a description of a
   /// table (`specTable`) without defaults.
   std::optional<terms::Defaults> defaults = terms::Defaults();
+  std::string description = ""; ///< the data owner's words
+  std::vector<std::string> tags = {};
 };
 
 namespace frontend {

@@ -120,8 +120,17 @@ static std::string nameOf(const flatbuffers::String *text) {
   return name;
 }
 
-std::vector<DatasetInfo> Client::datasets() {
-  Answer answer = ask([&](auto &request) { finishRequest(request, schema::CreateListDatasets(request, session_)); });
+std::vector<DatasetInfo> Client::datasets(const TableSearch &search) {
+  Answer answer = ask([&](auto &request) {
+    const auto given = [&](const std::string &text) {
+      return text.empty() ? flatbuffers::Offset<flatbuffers::String>() : request.CreateString(text);
+    };
+    auto text = given(search.text), tag = given(search.tag);
+    auto columns = search.columns.empty()
+                       ? flatbuffers::Offset<flatbuffers::Vector<flatbuffers::Offset<flatbuffers::String>>>()
+                       : request.CreateVectorOfStrings(search.columns);
+    finishRequest(request, schema::CreateListDatasets(request, session_, text, tag, columns));
+  });
   const auto &body = expect<schema::Datasets>(parseReply(answer.bytes));
   std::vector<DatasetInfo> all;
   if (!body.datasets()) {
@@ -134,7 +143,14 @@ std::vector<DatasetInfo> Client::datasets() {
                      {},
                      nameOf(dataset->policy()),
                      nameOf(dataset->version()),
-                     {dataset->noise_multiplier(), dataset->clip(), dataset->metric_bound()}};
+                     {dataset->noise_multiplier(), dataset->clip(), dataset->metric_bound()},
+                     nameOf(dataset->description()),
+                     {}};
+    if (dataset->tags()) {
+      for (const flatbuffers::String *tag : *dataset->tags()) {
+        info.tags.push_back(nameOf(tag));
+      }
+    }
     if (dataset->columns()) {
       for (const schema::Column *column : *dataset->columns()) {
         std::optional<Element> element = elementOfNumber(column->element());

@@ -96,6 +96,15 @@ struct DatasetInfo {
   std::vector<ColumnInfo> columns;
   std::string policy, version;
   terms::Defaults defaults; ///< of a private table
+  std::string description = "";
+  std::vector<std::string> tags = {};
+};
+
+/// What tables are asked for: with each word of `text` in the name, the description, a tag or the name of a column,
+/// with the tag, and with all of the columns; everything where these are empty.
+struct TableSearch {
+  std::string text, tag;
+  std::vector<std::string> columns;
 };
 
 /// Called with the steps of a message that have committed, while the others run. False: no further one begins.
@@ -151,7 +160,7 @@ public:
   void hello(Identity *identity = nullptr);
   /// What the data owner calls this client; empty: nobody, without a budget.
   const std::string &account() const { return account_; }
-  std::vector<DatasetInfo> datasets();
+  std::vector<DatasetInfo> datasets(const TableSearch &search = {});
   /// Sends uploads that are too large for the step's message ahead of it, in parts; a connection
   /// that breaks is tried again from where the owner stands.
   void sendAhead(wire::Step &step);

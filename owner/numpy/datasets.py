@@ -11,6 +11,7 @@ import numpy as np
 from sojourn_wire import format as wire_format
 
 from . import limits
+from .descriptions import Description
 from .errors import DATASET, LIMIT, REFUSED, OwnerError, found, need
 from .ops_elementwise import convert
 from .parts import Side, part_text, rows_of
@@ -63,6 +64,7 @@ class Dataset:
         self.name, self.columns, self.policy = name, columns, "open"
         self.rows = len(columns[0].values)
         self.by_name = {column.name: column for column in columns}
+        self.description = Description()
         digest = hashlib.blake2b(digest_size=16)
         for column in columns:
             digest.update(f"{column.name}\0{entry_text(column.entry)}\0".encode())

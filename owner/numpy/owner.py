@@ -18,6 +18,7 @@ from sojourn_wire import format as wire_format
 from . import limits, replies, wire
 from .datasets import Dataset, make_dataset
 from .describe import describe
+from .descriptions import Search, described
 from .errors import DATASET, HANDLE, INTERNAL, LIMIT, REFUSED, SESSION, VERSION, OwnerError, found, need
 from .program import Program, check_versions, decode, program_hash
 from .run import run
@@ -137,6 +138,12 @@ class NumpyOwner:
             need(name not in self._datasets, f"a dataset named '{name}' is already registered", DATASET)
             self._datasets[name] = make_dataset(name, source, policy, bounds, fills, columns, meanings)
 
+    def describe(self, name: str, text: str, tags: list[str]) -> None:
+        """Words and tags of a table, in place of those before."""
+        with self._lock:
+            dataset = found(self._datasets.get(name), f"no dataset is named '{name}'", DATASET)
+            dataset.description = described(text, tags)
+
     def handle(self, request: bytes, peer: str = "owner") -> bytes:
         """Answers one request. Never raises, for any bytes.
 
@@ -188,8 +195,9 @@ class NumpyOwner:
         session.seen = now
         return session
 
-    def _list_datasets(self, _: wire.Record) -> bytes:
-        return replies.datasets(list(self._datasets.values()))
+    def _list_datasets(self, request: wire.Record) -> bytes:
+        search = Search(request.text or "", request.tag or "", tuple(request.columns))
+        return replies.datasets([each for each in self._datasets.values() if search.finds(each)])
 
     def _release(self, message: wire.Record) -> bytes:
         session, handles = self._session(message.session), message.handles.tolist()

@@ -23,19 +23,22 @@ class Parts(NamedTuple):
 
     stride: int
     segments: tuple[tuple[int, int], ...]
+    rows: int  # of all segments
 
 
 class Roles:
     """The roles of one program: none where it is of one owner."""
 
     def __init__(self, count: int, parts: list[Parts]):
-        self.count, self.parts = count, parts
+        self.count, self.parts, self.used = count, parts, 0
 
     def placed(self, index: int, arg: Arg, party: int, parts: int) -> Arg:
         """The argument with its role or its parts, by their numbers in the record."""
         known = f"argument {index} has role {party} and parts {parts}"
         need(party <= self.count and parts <= len(self.parts), f"{known}, of {self.count} roles")
         need(party == 0 or parts == 0, f"{known}, expected one of them")
+        need(parts <= self.used + 1, f"{known}, before parts {parts - 1}")
+        self.used = max(self.used, parts)
         if self.count and arg.kind == "table":
             need(party != 0, f"table argument {index} of a joint step has no role")
         if arg.kind not in ("state", "upload", "table"):
@@ -56,21 +59,27 @@ def roles_of(raw: wire.Record) -> Roles:
         return Roles(0, [])
     need(least <= raw.parties <= most, f"a joint step has {raw.parties} roles, expected {least} to {most}")
     segments = [(role, rows) for rows, role, _ in raw.segments.tolist()]
-    parts = []
+    parts, cursor = [], 0
     for index, (stride, begin, count) in enumerate(raw.parts.tolist()):
         name = f"parts {index}"
-        need(begin + count <= len(segments), f"{name} reach past the segments")
+        need(begin == cursor and begin + count <= len(segments), f"{name} have their segments out of place")
+        cursor += count
         own = tuple(segments[begin : begin + count])
-        need(count >= 2 and stride >= 1, f"{name} have {count} segments and the stride {stride}")
+        need(
+            2 <= count <= wire_format.SEGMENTS_MAX and stride >= 1,
+            f"{name} have {count} segments and the stride {stride}",
+        )
         need(all(role < raw.parties and rows >= 1 for role, rows in own), f"{name} have an invalid segment")
         need(all(a[0] != b[0] for a, b in zip(own, own[1:])), f"{name} have two segments of one role in a row")
-        parts.append(Parts(stride, own))
+        parts.append(Parts(stride, own, sum(rows for _, rows in own)))
+    need(cursor == len(segments), "segments that no parts use")
+    need(len(set(parts)) == len(parts), "two equal parts")
     return Roles(raw.parties, parts)
 
 
 def _check_place(index: int, shape: tuple[int, ...], parts: Parts) -> None:
     """The rows lie in one dim: it is `outer * rows * inner`, in this order."""
-    rows = sum(rows for _, rows in parts.segments)
+    rows = parts.rows
     text = f"argument {index} of shape {shape} has {rows} rows at stride {parts.stride}, which are no part of one dim"
     need(0 not in shape, text)
     for dim in reversed(range(len(shape))):

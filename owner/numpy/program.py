@@ -203,6 +203,7 @@ def _read_args(raw: wire.Record, tensors: list[TensorType], tables: list[TableTy
         if arg.kind == "seed":
             need(arg.type == TensorType(types.I64, ()), f"seed argument {index} has type {arg.type}")
         args.append(arg)
+    need(roles.used == len(roles.parts), "parts that no argument has")
     # Result types share the pool of tensors; _read_ops fetches them from here.
     raw.tensor_types = tensors
     return args

@@ -138,12 +138,19 @@ def datasets(listed: list) -> bytes:
             columns.append(column_wire.ColumnEnd(builder))
         column_list = _offsets(builder, columns)
         name, policy, version = map(builder.CreateString, (dataset.name, dataset.policy, dataset.version))
+        words, tags = dataset.description
+        description = builder.CreateString(words) if words else None
+        tag_list = _offsets(builder, [builder.CreateString(tag) for tag in tags]) if tags else None
         dataset_wire.DatasetStart(builder)
         dataset_wire.DatasetAddName(builder, name)
         dataset_wire.DatasetAddRows(builder, dataset.rows)
         dataset_wire.DatasetAddColumns(builder, column_list)
         dataset_wire.DatasetAddPolicy(builder, policy)
         dataset_wire.DatasetAddVersion(builder, version)
+        if description is not None:
+            dataset_wire.DatasetAddDescription(builder, description)
+        if tag_list is not None:
+            dataset_wire.DatasetAddTags(builder, tag_list)
         offsets.append(dataset_wire.DatasetEnd(builder))
     dataset_list = _offsets(builder, offsets)
     datasets_wire.DatasetsStart(builder)

@@ -15,11 +15,19 @@
 
 #include "mlir/IR/IRMapping.h"
 
+#include <map>
+#include <tuple>
+
 using namespace mlir;
 using namespace sojourn;
 using namespace sojourn::parties;
 
 namespace {
+
+struct Counter : OpBuilder::Listener {
+  size_t ops = 0;
+  void notifyOperationInserted(Operation *, OpBuilder::InsertPoint) override { ++ops; }
+};
 
 class Parting {
 public:
@@ -27,7 +35,8 @@ public:
       : joint_(joint), step_(joint.lookupSymbol<func::FuncOp>(kStepName)), placement_(placement), role_(role),
         builder_(joint.getContext()) {}
 
-  RolePart run() {
+  FailureOr<RolePart> run() {
+    builder_.setListener(&counter_);
     part_.module = ModuleOp::create(joint_.getLoc());
     (*part_.module)->setDiscardableAttrs(joint_->getDiscardableAttrDictionary());
     (*part_.module)->setAttr(kRoleAttr, builder_.getI64IntegerAttr(role_));
@@ -47,6 +56,11 @@ public:
           meetings.push_back(op);
         } else if (hasRole(placement_.whereOf(op->getResult(0)))) {
           write(op);
+        }
+        if (counter_.ops > kPartOpsMost) {
+          return op->emitOpError() << "is cut into more than " << kPartOpsMost << " ops, with those before it, at role "
+                                   << role_ << "; join the tensors of each owner first, so that fewer segments of rows "
+                                   << "lie one after another";
         }
       }
       exchange(meetings);
@@ -177,11 +191,20 @@ private:
   void writeRows(Operation *op) {
     SmallVector<Value> operands;
     const Segments &segments = *segmentsOf(op);
+    if (rowsAt(segments, role_) == 0 && placement_.whereOf(op->getResult(0)).isParts()) {
+      // Kernels need not know what an op on no rows gives.
+      for (Value result : op->getResults()) {
+        values_.map(result, zeros(op->getLoc(), cast<RankedTensorType>(ownType(result))));
+      }
+      return;
+    }
     for (OpOperand &operand : op->getOpOperands()) {
       Value value = values_.lookup(operand.get());
       if (placement_.whereOf(operand.get()).isAll()) {
         if (std::optional<rows::Place> place = placeOfKnown(op, operand.getOperandNumber(), placement_)) {
-          value = cutKnown(builder_, op->getLoc(), value, *place, segments, role_);
+          Value &cut = cuts_[{value.getAsOpaquePointer(), place->dim, place->outer, place->inner, &segments}];
+          cut = cut ? cut : cutKnown(builder_, op->getLoc(), value, *place, segments, role_);
+          value = cut;
         }
       }
       operands.push_back(value);
@@ -256,8 +279,14 @@ private:
   }
 
   Value zeros(Location location, RankedTensorType type) {
-    Value zero = ConstantOp::create(builder_, location, type.clone(ArrayRef<int64_t>()),
-                                    cast<TypedAttr>(builder_.getZeroAttr(type.getElementType())));
+    Type element = type.getElementType();
+    auto complexType = dyn_cast<ComplexType>(element);
+    Type realType = complexType ? complexType.getElementType() : element;
+    RankedTensorType numberType = RankedTensorType::get({}, realType);
+    Value zero = ConstantOp::create(builder_, location, numberType, cast<TypedAttr>(builder_.getZeroAttr(realType)));
+    if (complexType) {
+      zero = ConvertOp::create(builder_, location, numberType.clone(element), zero);
+    }
     return type.getRank() == 0
                ? zero
                : BroadcastOp::create(builder_, location, type, zero, builder_.getDenseI64ArrayAttr({})).getResult();
@@ -278,11 +307,14 @@ private:
   OpBuilder builder_;
   RolePart part_;
   IRMapping values_;
+  Counter counter_;
+  /// A role's rows of tensors that all know, by tensor, place and segments.
+  std::map<std::tuple<const void *, int64_t, int64_t, int64_t, const Segments *>, Value> cuts_;
   llvm::DenseMap<unsigned, unsigned> states_; ///< arguments of the joint step to the role's
 };
 
 } // namespace
 
-RolePart parties::partOf(ModuleOp joint, const Placement &placement, unsigned role) {
+FailureOr<RolePart> parties::partOf(ModuleOp joint, const Placement &placement, unsigned role) {
   return Parting(joint, placement, role).run();
 }

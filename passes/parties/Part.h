@@ -19,7 +19,11 @@ struct RolePart {
 
 /// The part of a role. Meetings that do not wait for each other share one exchange (across_sum); all parts of a step
 /// have the same exchanges in the same order. Ops whose results nobody uses are left out.
-RolePart partOf(mlir::ModuleOp joint, const Placement &placement, unsigned role);
+///
+/// Tensors that all know are cut once for all ops that take the same rows. Fails, with an error at the op, where the
+/// part would have more than kPartOpsMost ops all the same.
+mlir::FailureOr<RolePart> partOf(mlir::ModuleOp joint, const Placement &placement, unsigned role);
+inline constexpr size_t kPartOpsMost = 800'000;
 
 } // namespace sojourn::parties
 

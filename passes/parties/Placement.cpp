@@ -35,6 +35,10 @@ public:
         return failure();
       }
       finish(op);
+      if (placement_->exchanges_ > bounds::kExchanges) {
+        return op.emitOpError() << "waits for more than " << bounds::kExchanges
+                                << " exchanges between owners, one after another; split the step";
+      }
     }
     if (failed(checkCommits())) {
       return failure();
@@ -55,15 +59,15 @@ private:
       for (auto [role, rows] : llvm::zip(parts.getRoles(), parts.getRows())) {
         segments.push_back({static_cast<unsigned>(role), rows});
       }
-      where = inParts(argument, std::move(segments), parts.getStride());
+      where = inParts(argument, segments, parts.getStride());
     } else {
       analysis_.facts[argument] = rows::Fact::publicValue();
     }
     placement_->where_[argument] = where;
   }
 
-  /// Parts, or one role where all rows are at one.
-  Where inParts(Value value, Segments segments, int64_t stride) {
+  /// Without empty ones, and neighbours of one role as one.
+  static Segments merged(const Segments &segments) {
     Segments joined;
     for (const Segment &segment : segments) {
       if (segment.rows > 0 && !joined.empty() && joined.back().role == segment.role) {
@@ -72,15 +76,36 @@ private:
         joined.push_back(segment);
       }
     }
+    return joined;
+  }
+
+  /// Parts, or one role where all rows are at one.
+  Where inParts(Value value, const Segments &segments, int64_t stride) {
+    Segments joined = merged(segments);
     if (joined.size() < 2) {
       return Where::at(joined.empty() ? segments.front().role : joined.front().role);
     }
     const int64_t rows = rowsOf(joined);
-    const Segments *kept = &*placement_->segments_.insert(std::move(joined)).first;
-    if (!draws_.contains(kept)) {
+    auto [entry, isNew] = placement_->segments_.insert(std::move(joined));
+    const Segments *kept = &*entry;
+    if (isNew) {
+      interned_ += kept->size();
       draws_[kept] = analysis_.drawOf(value, rows);
     }
     return {.kind = Where::Kind::Parts, .segments = kept, .stride = stride};
+  }
+
+  LogicalResult setParts(Operation &op, Value result, const Segments &segments, int64_t stride) {
+    const Where where = inParts(result, segments, stride);
+    if (where.isParts() && !placeOf(where, rows::shapeOf(result))) {
+      return op.emitOpError() << "has rows of several roles beside a dim of size 0";
+    }
+    if (interned_ > kSegmentsInAll) {
+      return op.emitOpError() << "has rows in other segments than the values before it, more than " << kSegmentsInAll
+                              << " segments in all; join tensors alike, or split the step";
+    }
+    set(op, where);
+    return success();
   }
 
   LogicalResult place(Operation &op) {
@@ -196,17 +221,19 @@ private:
       waitingRows.clear();
       llvm::append_range(segments, own);
     }
+    if (const size_t count = merged(segments).size(); count > bounds::kSegments) {
+      return op.emitOpError() << "joins rows in " << count << " segments of different roles, the limit is "
+                              << bounds::kSegments << "; join the tensors of each owner first";
+    }
     placement_->joins_.insert(op);
-    set(*op, inParts(op.getResult(), std::move(segments), stride * inner));
-    return success();
+    return setParts(*op, op.getResult(), segments, stride * inner);
   }
 
   /// Operands in parts, the others known to all.
   LogicalResult placeRows(Operation &op, const Where &parts) {
     if (auto slice = dyn_cast<SliceOp>(op)) {
       if (std::optional<SlicedRows> sliced = sliceRows(slice, parts)) {
-        set(op, inParts(slice.getResult(), std::move(sliced->segments), sliced->stride));
-        return success();
+        return setParts(op, slice.getResult(), sliced->segments, sliced->stride);
       }
     }
     for (Value operand : op.getOperands()) {
@@ -232,7 +259,8 @@ private:
     }
     rule.inferRows(operands, analysis_, results);
     const rows::Fact &fact = results.front(); // all results of an op are of one kind
-    if (fact.isPerRow() && !fact.rows.start && fact.rows.first == 0 && fact.rows.step == 1) {
+    if (fact.isPerRow() && !fact.rows.start && fact.rows.first == 0 && fact.rows.step == 1 &&
+        fact.rows.slots == rowsOf(*parts.segments)) {
       for (auto [result, known] : llvm::zip(op.getResults(), results)) {
         const Where where{.kind = Where::Kind::Parts, .segments = parts.segments, .stride = known.rows.stride};
         if (!placeOf(where, rows::shapeOf(result))) {
@@ -290,6 +318,8 @@ private:
   std::unique_ptr<Placement> placement_{new Placement};
   rows::Analysis analysis_;
   llvm::DenseMap<const Segments *, unsigned> draws_;
+  static constexpr size_t kSegmentsInAll = size_t{1} << 20; ///< a hostile program has no more memory than this
+  size_t interned_ = 0;
   llvm::DenseMap<Value, unsigned> ready_; ///< the exchange after which a value is known
 };
 

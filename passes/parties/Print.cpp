@@ -61,7 +61,11 @@ struct PartStep : sojourn::impl::PartStepBase<PartStep> {
                          << " roles, from 0";
       return signalPassFailure();
     }
-    parties::RolePart part = partOf(module, *placement, role);
+    FailureOr<parties::RolePart> made = partOf(module, *placement, role);
+    if (failed(made)) {
+      return signalPassFailure();
+    }
+    parties::RolePart &part = *made;
     module.getBody()->clear();
     module.getBody()->getOperations().splice(module.getBody()->end(), part.module->getBody()->getOperations());
     module->setDiscardableAttrs((*part.module)->getDiscardableAttrDictionary());

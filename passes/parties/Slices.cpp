@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "passes/parties/Slices.h"
 
+#include "dialect/Bounds.h"
 #include "dialect/rows/Support.h"
 
 #include "llvm/Support/MathExtras.h"
+
+#include <array>
 
 using namespace mlir;
 using namespace sojourn;
@@ -12,13 +15,13 @@ using namespace sojourn::parties;
 /// `count` rows from `start` on, each `step`-th.
 static std::vector<SlicedSegment> take(const Segments &segments, int64_t start, int64_t count, int64_t step) {
   std::vector<SlicedSegment> taken;
+  std::array<int64_t, bounds::kPartiesMost> rowsBefore{};
   int64_t begin = 0, done = 0;
-  for (auto [index, segment] : llvm::enumerate(segments)) {
-    const int64_t end = begin + segment.rows, next = start + done * step;
-    int64_t before = 0;
-    for (const Segment &earlier : ArrayRef(segments).take_front(index)) {
-      before += earlier.role == segment.role ? earlier.rows : 0;
-    }
+  for (const Segment &segment : segments) {
+    const int64_t end = begin + segment.rows;
+    // Nothing is left to take: a large step would leave the range of numbers.
+    const int64_t next = done == count ? end : start + done * step;
+    const int64_t before = std::exchange(rowsBefore[segment.role], rowsBefore[segment.role] + segment.rows);
     const int64_t rows =
         next >= end ? 0 : std::min(count - done, static_cast<int64_t>(llvm::divideCeil(end - next, step)));
     taken.push_back({segment.role, before, rows > 0 ? next - begin : 0, rows, step});

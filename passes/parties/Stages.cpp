@@ -68,6 +68,13 @@ private:
         }
       }
     }
+    lastOf_.resize(stages + 1);
+    for (BlockArgument argument : step_.getArguments()) {
+      lastUse_.try_emplace(argument, 0); // not used: nobody holds it
+    }
+    for (auto [value, last] : lastUse_) {
+      lastOf_[last].push_back(value);
+    }
   }
 
   static bool isConstant(Value value) { return value.getDefiningOp<ConstantOp>() != nullptr; }
@@ -99,9 +106,9 @@ private:
     if (number < exchanges_.size()) {
       addExchange(stage, exchanges_[number]);
     }
-    for (auto [value, last] : lastUse_) {
-      if (last == number && numbers_.contains(value)) {
-        stage.last.push_back(numbers_.lookup(value));
+    for (Value value : lastOf_[number]) {
+      if (auto known = numbers_.find(value); known != numbers_.end()) {
+        stage.last.push_back(known->second);
       }
     }
     if (number > 0) {
@@ -271,6 +278,7 @@ private:
   std::vector<AcrossSumOp> exchanges_;
   llvm::DenseMap<Operation *, size_t> stageOf_;
   llvm::DenseMap<Value, size_t> lastUse_;
+  std::vector<std::vector<Value>> lastOf_; ///< the same by stage; behind the last one those of results
   llvm::DenseMap<Value, unsigned> numbers_;
   IRMapping values_;
   llvm::DenseMap<unsigned, Value> foreign_; ///< arguments of the stage that other roles sent

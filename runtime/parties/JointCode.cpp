@@ -3,7 +3,9 @@
 #include "dialect/CoreForm.h"
 #include "passes/parties/Stages.h"
 #include "runtime/Graph.h"
+#include "runtime/Limits.h"
 #include "runtime/Types.h"
+#include "llvm/ADT/DenseSet.h"
 #include <algorithm>
 #include <cstring>
 
@@ -38,6 +40,8 @@ struct Plan {
   unsigned role = 0, parties = 0, values = 0;
   std::vector<PlannedStage> stages;
   std::vector<unsigned> results;
+  size_t arguments = 0;
+  size_t heldBytes = 0; ///< of values and frames between stages, at most; without arguments
 };
 
 class Run;
@@ -54,11 +58,19 @@ public:
   }
 
   llvm::Expected<RunOutcome> resume(llvm::ArrayRef<std::shared_ptr<Buffer>> came) override {
-    auto next = std::make_unique<Run>(std::move(*this));
-    if (llvm::Error error = next->take(came)) {
-      return error;
+    if (!plan_) {
+      return makeError(ErrorCode::Internal, "a joint run was resumed twice");
     }
-    return goOn(std::move(next));
+    try {
+      if (llvm::Error error = check(came)) {
+        return error;
+      }
+      auto next = std::make_unique<Run>(std::move(*this));
+      next->take(came);
+      return goOn(std::move(next));
+    } catch (const std::bad_alloc &) {
+      return makeError(ErrorCode::Limit, kNoMemory);
+    }
   }
 
   /// Runs one stage; whether an exchange comes after it.
@@ -103,16 +115,23 @@ public:
       to += framedBytes(bytes);
     }
     frames.assign(1, std::move(frame));
-    for (Binding &value : values_) {
-      if (value.tensor.buffer && value.tensor.buffer->isBorrowed()) {
-        value.tensor.buffer = copyOf(value.tensor.buffer->data(), value.tensor.type.bytes(), pool);
+    const auto own = [&](HostTensor &value) {
+      if (value.buffer && value.buffer->isBorrowed()) {
+        value.buffer = copyOf(value.buffer->data(), value.type.bytes(), pool);
       }
+    };
+    // What came with the message, and results that are such values; frames live as long as their terms.
+    for (size_t number = 0; next_ == 1 && number < plan_->arguments; ++number) {
+      own(values_[number].tensor);
+    }
+    for (unsigned number : plan_->stages[next_ - 1].results) {
+      own(values_[number].tensor);
     }
     options_ = {.threads = options_.threads, .isPrivate = options_.isPrivate};
   }
 
 private:
-  llvm::Error take(llvm::ArrayRef<std::shared_ptr<Buffer>> came) {
+  llvm::Error check(llvm::ArrayRef<std::shared_ptr<Buffer>> came) const {
     const Exchange &exchange = *plan_->stages[next_ - 1].exchange;
     if (came.size() != plan_->parties) {
       return makeError(ErrorCode::Malformed, "an exchange got " + std::to_string(came.size()) + " frames, expected " +
@@ -125,13 +144,16 @@ private:
                                                    " bytes in an exchange, expected " + std::to_string(expected));
       }
     }
-    for (const Framed &term : exchange.received) {
-      const std::shared_ptr<Buffer> &frame = came[term.role];
+    return llvm::Error::success();
+  }
+
+  void take(llvm::ArrayRef<std::shared_ptr<Buffer>> came) {
+    for (const Framed &term : plan_->stages[next_ - 1].exchange->received) {
+      const std::shared_ptr<Buffer> frame = came[term.role] ? came[term.role] : copyOf("", 0); // of terms without bytes
       values_[term.number].tensor = {
           term.type,
           Buffer::borrow(static_cast<const std::byte *>(frame->data()) + term.offset, term.type.bytes(), frame)};
     }
-    return llvm::Error::success();
   }
 
   std::shared_ptr<const Plan> plan_;
@@ -160,7 +182,7 @@ public:
 
   llvm::ArrayRef<ArgSpec> args() const override { return args_; }
   llvm::ArrayRef<ResultSpec> results() const override { return results_; }
-  /// Of the largest stage: arenas are leased stage by stage.
+  /// Of the largest stage, as arenas are leased stage by stage, and of values that are held between them.
   RunMemory runMemory() const override {
     RunMemory most;
     for (const PlannedStage &stage : plan_->stages) {
@@ -169,6 +191,7 @@ public:
       most.scratch = std::max(most.scratch, memory.scratch);
       most.library = std::max(most.library, memory.library);
     }
+    most.arena += plan_->heldBytes;
     return most;
   }
   llvm::ArrayRef<LibraryCalls> libraryCalls() const override { return {}; }
@@ -194,7 +217,11 @@ public:
       return makeError(ErrorCode::Execution, "the run got " + std::to_string(arguments.size()) +
                                                  " arguments, expected " + std::to_string(args_.size()));
     }
-    return goOn(std::make_unique<Run>(plan_, arguments, options));
+    try {
+      return goOn(std::make_unique<Run>(plan_, arguments, options));
+    } catch (const std::bad_alloc &) {
+      return makeError(ErrorCode::Limit, kNoMemory);
+    }
   }
 
 private:
@@ -218,6 +245,36 @@ std::optional<Exchange> plannedExchange(const parties::Stage &stage, const std::
   return exchange;
 }
 
+/// The most that a run holds between stages; frames are bounded as results are.
+llvm::Error planMemory(Plan &plan, const std::vector<TensorType> &types) {
+  size_t held = 0;
+  llvm::DenseSet<unsigned> foreign; // terms, which lie in frames
+  for (const PlannedStage &stage : plan.stages) {
+    for (unsigned number : stage.results) {
+      held += types[number].bytes();
+    }
+    size_t frames = 0;
+    if (stage.exchange) {
+      frames = stage.exchange->sentBytes;
+      for (const Framed &term : stage.exchange->received) {
+        foreign.insert(term.number);
+      }
+      for (size_t bytes : stage.exchange->receivedBytes) {
+        frames += bytes;
+      }
+      if (frames > static_cast<size_t>(limits::kResultBytes)) {
+        return makeError(ErrorCode::Limit, "the terms of an exchange between owners have " + std::to_string(frames) +
+                                               " bytes, the limit is " + std::to_string(limits::kResultBytes));
+      }
+    }
+    plan.heldBytes = std::max(plan.heldBytes, held + frames);
+    for (unsigned number : stage.last) {
+      held -= number < plan.arguments || foreign.contains(number) ? 0 : types[number].bytes();
+    }
+  }
+  return llvm::Error::success();
+}
+
 } // namespace
 
 llvm::Expected<std::unique_ptr<Code>> prepareJoint(const Engine &engine, mlir::ModuleOp part) {
@@ -230,6 +287,7 @@ llvm::Expected<std::unique_ptr<Code>> prepareJoint(const Engine &engine, mlir::M
   }
   const parties::Stages cut = parties::stagesOf(part);
   auto plan = std::make_shared<Plan>();
+  plan->arguments = graph->args.size();
   plan->role = static_cast<unsigned>(part->getAttrOfType<mlir::IntegerAttr>(kRoleAttr).getInt());
   plan->parties = static_cast<unsigned>(part->getAttrOfType<mlir::IntegerAttr>(kPartiesAttr).getInt());
   plan->values = cut.values;
@@ -252,6 +310,9 @@ llvm::Expected<std::unique_ptr<Code>> prepareJoint(const Engine &engine, mlir::M
       planned.exchange = plannedExchange(stage, types, plan->parties);
     }
     plan->stages.push_back(std::move(planned));
+  }
+  if (llvm::Error error = planMemory(*plan, types)) {
+    return error;
   }
   return std::make_unique<JointCode>(engine, std::move(plan), std::move(graph->args), std::move(graph->results));
 }

@@ -36,6 +36,7 @@ int main() {
                              {"ENTRY_ELEMENTS_MAX", bounds::kEntryElements},
                              {"PARTIES_LEAST", bounds::kPartiesLeast},
                              {"PARTIES_MOST", bounds::kPartiesMost},
+                             {"SEGMENTS_MAX", bounds::kSegments},
                              {"CATEGORIES_MAX", kCategories},
                              {"CATEGORY_BYTES_MAX", kCategoryBytes},
                              {"TABLE_CATEGORY_BYTES_MAX", kTableCategoryBytes}}) {

@@ -279,3 +279,14 @@ func.func @step(%x: tensor<3xf32> {sojourn.kind = "state"}) {
   return
 }
 }
+
+// -----
+
+// No place for rows beside a dim of size 0.
+module attributes {sojourn.parties = 2 : i64, sojourn.promotion = "torch"} {
+func.func @step(%a: tensor<3x2x0xf32> {sojourn.kind = "state", sojourn.party = 0 : i64}, %b: tensor<3x4x0xf32> {sojourn.kind = "state", sojourn.party = 1 : i64}) {
+  // expected-error@below {{'sojourn.concat' op has rows of several roles beside a dim of size 0}}
+  %c = sojourn.concat %a, %b dim = 1 : tensor<3x2x0xf32>, tensor<3x4x0xf32>
+  return
+}
+}

@@ -339,6 +339,47 @@ def _(address):
         owner.set_defaults("patients", clip=2.0)
 
 
+@example(Error, "A description at a served owner", "is not an embedded owner", "sojourn-owner describe patients")
+def _(address):
+    with sojourn.connect(address) as owner:
+        owner.describe("patients", "vital signs")
+
+
+@example(Error, "A description that is too long", "the description has 5000 bytes, the limit is 4096")
+def _(owner, houses):
+    owner.describe("houses", "x" * 5000)
+
+
+@example(Error, "A description with characters that steer a terminal", "has characters that cannot be shown")
+def _(owner, houses):
+    owner.describe("houses", "red \x1b[31m")
+
+
+@example(Error, "A tag with a comma", "'sold, old' is no tag: expected 1 to 64 bytes of one line without commas")
+def _(owner, houses):
+    owner.describe("houses", tags=["sold, old"])
+
+
+@example(Error, "Too many tags", "the table has 40 tags, the limit is 32")
+def _(owner, houses):
+    owner.describe("houses", tags=[f"tag {number}" for number in range(40)])
+
+
+@example(Error, "A search at something else than owners", "owners must be owners", "got 'hospital'")
+def _():
+    sojourn.search(["hospital"], "blood pressure")
+
+
+@example(OwnerError, "A search with a long text", "the text of a search has 2000 bytes, expected up to 1024")
+def _(owner):
+    sojourn.search(owner, "x" * 2000)
+
+
+@example(OwnerError, "A search with many columns", "a search names 65 columns, expected up to 64")
+def _(owner):
+    sojourn.search(owner, columns=["age"] * 65)
+
+
 @example(Error, "A device of a closed owner", "owner:0 is closed; connect again")
 def _():
     with sojourn.local() as owner:

@@ -206,6 +206,7 @@ NOT_SHOWN = {
         "two readings of this program disagree on which row a value belongs to (",
         "', which is not on the list of trusted uses; write the step in another way, or report it",
         "is in a program that is already lowered",
+        "was summed across owners",
         "takes a part at a position that depends on rows",
         "takes a part of a dim that holds rows and other elements, at a run-time position",
         "writes at a position that depends on rows",

@@ -216,7 +216,7 @@ const Broken kBroken[] = {
     {"Segments", "limit: the program has 65537 segments",
      [](RawProgram &p) {
        inParts(p);
-       grow(p.segments, limits::kSegments + 1);
+       grow(p.segments, limits::kPartsOfArguments + 1);
      }},
     {"NoRowsInSegment", "malformed: an argument has wrong parts: #sojourn.parts has a segment of 0 rows",
      [](RawProgram &p) {

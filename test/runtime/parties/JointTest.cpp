@@ -50,7 +50,7 @@ class Roles {
 public:
   Roles(mlir::ModuleOp joint, const parties::Placement &placement) : joint_(joint), placement_(placement) {
     for (unsigned role = 0; role < placement.parties(); ++role) {
-      parts_.push_back(partOf(joint, placement, role));
+      parts_.push_back(std::move(*partOf(joint, placement, role)));
       auto code = prepareJoint(cpuEngine(), *parts_.back().module);
       if (!code) {
         ADD_FAILURE() << llvm::toString(code.takeError()) << textOf(*parts_.back().module);
@@ -308,7 +308,7 @@ TEST(Joint, FramesOfAnotherSizeAreRefused) {
   ASSERT_TRUE(mlir::succeeded(placement));
   std::vector<std::unique_ptr<Code>> codes;
   for (unsigned role = 0; role < 2; ++role) {
-    codes.push_back(llvm::cantFail(prepareJoint(cpuEngine(), *partOf(*joint, **placement, role).module)));
+    codes.push_back(llvm::cantFail(prepareJoint(cpuEngine(), *partOf(*joint, **placement, role)->module)));
   }
   auto start = [&](unsigned role, float first, float factor) {
     std::vector<float> own{first, first + 1, first + 2}, scale{factor};
@@ -336,12 +336,73 @@ TEST(Joint, FramesOfAnotherSizeAreRefused) {
                   std::string::npos,
               false);
   }
+  auto twice = start(1, 10, 2);
+  EXPECT_TRUE(static_cast<bool>(twice->resume({own, nullptr})));
+  auto again = twice->resume({own, nullptr});
+  ASSERT_FALSE(static_cast<bool>(again));
+  EXPECT_NE(llvm::toString(again.takeError()).find("was resumed twice"), std::string::npos);
   auto few = start(1, 10, 2)->resume({own});
   ASSERT_FALSE(static_cast<bool>(few));
   EXPECT_NE(llvm::toString(few.takeError()).find("an exchange got 1 frames, expected 2"), std::string::npos);
   auto whole = codes[0]->run({}, {});
   ASSERT_FALSE(static_cast<bool>(whole));
   EXPECT_NE(llvm::toString(whole.takeError()).find("waits for other owners"), std::string::npos);
+}
+
+/// Programs that were placed or parted wrongly: complex zeros of a role without rows, a padded dim of such a role,
+/// terms without elements.
+TEST(Joint, RolesWithoutRowsAndTermsWithoutElements) {
+  const std::string x = R"(%x: tensor<6x3xf64> {sojourn.kind = "upload", sojourn.parts = )"
+                        R"(#sojourn.parts<roles = [0, 1], rows = [2, 4], stride = 3>})";
+  const std::string programs[] = {
+      "(" + x + R"() -> (tensor<3xf64> {sojourn.result = "keep"}) {
+        %c = sojourn.convert %x : tensor<6x3xf64> -> tensor<6x3xcomplex<f64>>
+        %s = sojourn.reduce_sum %c, dims = [0] : tensor<6x3xcomplex<f64>>
+        %p = sojourn.parts %s : tensor<3xcomplex<f64>>
+        %q = sojourn.slice %p, start = [0, 0], limit = [3, 1], stride = [1, 1] : tensor<3x2xf64>
+        %r = sojourn.reshape %q : tensor<3x1xf64> -> tensor<3xf64>
+        return %r : tensor<3xf64> })",
+      "(" + x + R"(, %z: tensor<f64> {sojourn.kind = "upload"}) -> (tensor<12x3xf64> {sojourn.result = "keep"}) {
+        %p = sojourn.pad %x, %z, low = [0, 0], high = [1, 0], interior = [1, 0] : tensor<6x3xf64>, tensor<f64>
+        return %p : tensor<12x3xf64> })",
+      R"((%a: tensor<0xf64> {sojourn.kind = "upload", sojourn.party = 0 : i64},
+          %b: tensor<0xf64> {sojourn.kind = "upload", sojourn.party = 1 : i64}) -> (tensor<0xf64> {sojourn.result = "keep"}) {
+        %s = sojourn.add %a, %b : tensor<0xf64>, tensor<0xf64>
+        return %s : tensor<0xf64> })"};
+  std::mt19937_64 dice = freshRandom();
+  for (const std::string &program : programs) {
+    SCOPED_TRACE(program);
+    Context context;
+    auto joint = context.parse("module attributes {sojourn.parties = 3 : i64, sojourn.promotion = \"torch\"} {\n"
+                               "func.func @step" +
+                               program + "\n}");
+    ASSERT_TRUE(joint);
+    Covered covered;
+    compare(*joint, dice, covered);
+  }
+}
+
+/// Segments double with each op: the placement ends before memory does.
+TEST(Joint, SegmentsAreBounded) {
+  std::string text = R"(module attributes {sojourn.parties = 2 : i64, sojourn.promotion = "torch"} {
+    func.func @step(%a: tensor<1xf32> {sojourn.kind = "upload", sojourn.party = 0 : i64},
+        %b: tensor<1xf32> {sojourn.kind = "upload", sojourn.party = 1 : i64}) {
+      %c0 = sojourn.concat %a, %b dim = 0 : tensor<1xf32>, tensor<1xf32>)";
+  for (int i = 1; i < 28; ++i) {
+    const std::string last = "%c" + std::to_string(i - 1), type = "tensor<" + std::to_string(1 << i) + "xf32>";
+    text += "\n%c" + std::to_string(i) + " = sojourn.concat " + last + ", " + last + " dim = 0 : " + type + ", " + type;
+  }
+  Context context;
+  auto joint = context.parse(text + "\nreturn } }");
+  ASSERT_TRUE(joint);
+  std::string refusal;
+  mlir::ScopedDiagnosticHandler handler(&context.context, [&](mlir::Diagnostic &found) {
+    refusal = found.str();
+    return mlir::success();
+  });
+  EXPECT_TRUE(mlir::failed(parties::Placement::of(joint->lookupSymbol<mlir::func::FuncOp>(kStepName))));
+  EXPECT_NE(refusal.find("joins rows in 512 segments of different roles, the limit is 256"), std::string::npos)
+      << refusal;
 }
 
 size_t count(const char *name, size_t otherwise) {
