@@ -94,7 +94,16 @@ private:
     add({all, width}, kPartsAttr, parts(width));
     add({all}, kPartsAttr, parts(1), /*isReal=*/false);
     add({2, all, width}, kPartsAttr, parts(width));
-    add({all * 2, width}, kPartsAttr, parts(2 * width));
+    // In each row two elements of a dim, or two segments at a role.
+    if (chance(0.5) || rows[0] == 1) {
+      add({all * 2, width}, kPartsAttr, parts(2 * width));
+    } else {
+      SmallVector<int64_t> parted(roles), counts(rows);
+      parted.push_back(0);
+      counts.front() -= 1;
+      counts.push_back(1);
+      add({all, width}, kPartsAttr, PartsAttr::get(builder_.getContext(), parted, counts, width));
+    }
     for (unsigned role = 0; role < parties_; ++role) {
       add({rows[role], width}, kPartyAttr, builder_.getI64IntegerAttr(role));
     }
