@@ -98,7 +98,7 @@ private:
     if (chance(0.5) || rows[0] == 1) {
       add({all * 2, width}, kPartsAttr, parts(2 * width));
     } else {
-      SmallVector<int64_t> parted(roles), counts(rows);
+      SmallVector<int64_t> parted(roles), counts(rows.begin(), rows.end());
       parted.push_back(0);
       counts.front() -= 1;
       counts.push_back(1);
