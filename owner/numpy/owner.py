@@ -18,10 +18,11 @@ from sojourn_wire import format as wire_format
 from . import limits, replies, wire
 from .datasets import Dataset, make_dataset
 from .describe import describe
-from .descriptions import Search, described
+from .descriptions import described
 from .errors import DATASET, HANDLE, INTERNAL, LIMIT, REFUSED, SESSION, VERSION, OwnerError, found, need
 from .program import Program, check_versions, decode, program_hash
 from .run import run
+from .search import Search
 from .types import TensorType
 
 

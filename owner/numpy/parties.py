@@ -5,16 +5,13 @@ roles, and then runs it as a program of its own."""
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from sojourn_wire import format as wire_format
 
 from . import wire
 from .errors import need
-from .types import TensorType
-
-if TYPE_CHECKING:
-    from .program import Arg
+from .types import TableType, TensorType
 
 
 class Parts(NamedTuple):
@@ -32,23 +29,25 @@ class Roles:
     def __init__(self, count: int, parts: list[Parts]):
         self.count, self.parts, self.used = count, parts, 0
 
-    def placed(self, index: int, arg: Arg, party: int, parts: int) -> Arg:
-        """The argument with its role or its parts, by their numbers in the record."""
+    def place(
+        self, index: int, kind: str, type_: TensorType | TableType, party: int, parts: int
+    ) -> tuple[int | None, Parts | None]:
+        """The role or the parts of an argument, by their numbers in the record."""
         known = f"argument {index} has role {party} and parts {parts}"
         need(party <= self.count and parts <= len(self.parts), f"{known}, of {self.count} roles")
         need(party == 0 or parts == 0, f"{known}, expected one of them")
         need(parts <= self.used + 1, f"{known}, before parts {parts - 1}")
         self.used = max(self.used, parts)
-        if self.count and arg.kind == "table":
+        if self.count and kind == "table":
             need(party != 0, f"table argument {index} of a joint step has no role")
-        if arg.kind not in ("state", "upload", "table"):
-            need(party == 0 and parts == 0, f"{known}, expected none for a {arg.kind}")
+        if kind not in ("state", "upload", "table"):
+            need(party == 0 and parts == 0, f"{known}, expected none for a {kind}")
         if parts == 0:
-            return arg._replace(party=None if party == 0 else party - 1)
-        need(isinstance(arg.type, TensorType), f"table argument {index} has parts")
-        assert isinstance(arg.type, TensorType)
-        _check_place(index, arg.type.shape, self.parts[parts - 1])
-        return arg._replace(parts=self.parts[parts - 1])
+            return None if party == 0 else party - 1, None
+        need(isinstance(type_, TensorType), f"table argument {index} has parts")
+        assert isinstance(type_, TensorType)
+        _check_place(index, type_.shape, self.parts[parts - 1])
+        return None, self.parts[parts - 1]
 
 
 def roles_of(raw: wire.Record) -> Roles:

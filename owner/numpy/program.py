@@ -197,7 +197,8 @@ def _read_args(raw: wire.Record, tensors: list[TensorType], tables: list[TableTy
         need(kind >= last, "arguments are not ordered states, uploads, slots, seeds, tables")
         last, pool = kind, tables if ARG_KINDS[kind] == "table" else tensors
         need(type_id < len(pool), f"the type of argument {index} lies outside its vector")
-        arg = roles.placed(index, Arg(ARG_KINDS[kind], pool[type_id]), party, parts)
+        name, type_ = ARG_KINDS[kind], pool[type_id]
+        arg = Arg(name, type_, *roles.place(index, name, type_, party, parts))
         if arg.kind == "slot":
             need(arg.type in _SLOT_TYPES, f"slot argument {index} has type {arg.type}")
         if arg.kind == "seed":
