@@ -82,6 +82,13 @@ static constexpr const char *kAddDescriptions = R"sql(
   CREATE TABLE IF NOT EXISTS descriptions(dataset TEXT PRIMARY KEY, words TEXT NOT NULL, tags TEXT NOT NULL);
 )sql";
 
+/// In lines.
+static std::vector<std::string> tagsOf(const std::string &lines) {
+  llvm::SmallVector<llvm::StringRef> tags;
+  llvm::SplitString(lines, tags, "\n");
+  return {tags.begin(), tags.end()};
+}
+
 static std::string unitName(Unit unit) {
   return unit == Unit::Days ? "days" : unit == Unit::Time ? "time" : unit == Unit::Seconds ? "seconds" : "";
 }
@@ -293,8 +300,9 @@ llvm::Expected<std::string> Catalogue::datasetsPrint() {
   std::string print;
   for (const char *sql : {"SELECT name, version, policy, population, printf('%!.17g %!.17g %!.17g', noise_multiplier, "
                           "clip, metric_bound), subject, subjects_file, file, source, rows, content_hash, "
-                          "registered_ms FROM datasets ORDER BY registered_ms, name",
-                          "SELECT * FROM access ORDER BY 1, 2", "SELECT * FROM descriptions ORDER BY 1"}) {
+                          "registered_ms, words, tags FROM datasets LEFT JOIN descriptions ON dataset = name "
+                          "ORDER BY registered_ms, name",
+                          "SELECT * FROM access ORDER BY 1, 2"}) {
     Statement read(database, sql);
     int state;
     while ((state = read.step()) == SQLITE_ROW) {
@@ -326,8 +334,9 @@ llvm::Expected<std::shared_ptr<const std::vector<DatasetRecord>>> Catalogue::dat
   }
   std::vector<DatasetRecord> records;
   Statement read(database, "SELECT name, version, content_hash, source, file, policy, rows, "
-                           "registered_ms, subject, population, noise_multiplier, clip, metric_bound, subjects_file "
-                           "FROM datasets ORDER BY registered_ms, name");
+                           "registered_ms, subject, population, noise_multiplier, clip, metric_bound, subjects_file, "
+                           "words, tags FROM datasets LEFT JOIN descriptions ON dataset = name "
+                           "ORDER BY registered_ms, name");
   int state;
   while ((state = read.step()) == SQLITE_ROW) {
     DatasetRecord record;
@@ -344,6 +353,9 @@ llvm::Expected<std::shared_ptr<const std::vector<DatasetRecord>>> Catalogue::dat
     record.population = read.text(9);
     record.defaults = {read.real(10).value_or(1), read.real(11).value_or(1), read.real(12).value_or(10)};
     record.subjectsFile = read.isNull(13) ? std::nullopt : std::optional(read.text(13));
+    if (!read.isNull(14)) {
+      record.description = {read.text(14), tagsOf(read.text(15))};
+    }
     Statement columns(database,
                       "SELECT name, element, lower, upper, dims, categories, unit, fill, is_found FROM columns "
                       "LEFT JOIN meanings USING(dataset, position) WHERE dataset = ? ORDER BY position");
@@ -388,9 +400,6 @@ llvm::Expected<std::shared_ptr<const std::vector<DatasetRecord>>> Catalogue::dat
       return access.takeError();
     }
     record.access = std::move(*access);
-    if (llvm::Error error = readDescription(record)) {
-      return error;
-    }
     records.push_back(std::move(record));
   }
   if (state != SQLITE_DONE) {

@@ -160,8 +160,6 @@ public:
   llvm::Expected<std::vector<ProgramRecord>> programs(bool withText, const std::string &prefix = "");
 
 private:
-  /// Fills in `description`.
-  llvm::Error readDescription(DatasetRecord &record);
   explicit Catalogue(sqlite3 *database);
   llvm::Error execute(const char *sql);
   llvm::Error enterDataset(const DatasetRecord &record);

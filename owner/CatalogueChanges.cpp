@@ -141,20 +141,6 @@ llvm::Error Catalogue::setDescription(const std::string &name, const Description
   });
 }
 
-llvm::Error Catalogue::readDescription(DatasetRecord &record) {
-  Statement read(database, "SELECT words, tags FROM descriptions WHERE dataset = ?");
-  const int state = read.bind(record.name).step();
-  if (state == SQLITE_ROW) {
-    record.description.text = read.text(0);
-    llvm::SmallVector<llvm::StringRef> tags;
-    const std::string lines = read.text(1);
-    llvm::SplitString(lines, tags, "\n");
-    record.description.tags.assign(tags.begin(), tags.end());
-    return llvm::Error::success();
-  }
-  return state == SQLITE_DONE ? llvm::Error::success() : lastError("reading a description");
-}
-
 llvm::Expected<std::optional<Catalogue::Place>> Catalogue::place(const std::string &version) {
   Answers &known = answers();
   if (auto found = known.places.find(version); found != known.places.end()) {

@@ -17,7 +17,8 @@ LAYERS = {
     "dialect/Signature": "",
     "dialect/rows/Rules": "mlir",  # declarations, which records of ops name
     "dialect/rows/Fact": "mlir",
-    "dialect": "dialect/Part dialect/Signature dialect/elements dialect/rows/Fact dialect/rows/Rules mlir",
+    "dialect/Parties": "dialect dialect/rows/Fact mlir",
+    "dialect": "dialect/Part dialect/Signature dialect/elements dialect/rows/Rules mlir",
     "dialect/rows": "dialect dialect/rows/Fact dialect/rows/Rules mlir",
     "passes/Lowered": "",
     "passes/Aten": "dialect dialect/elements mlir",
