@@ -22,7 +22,7 @@ llvm::Expected<Description> checkedDescription(llvm::StringRef text, llvm::Array
   for (llvm::StringRef tag : tags) {
     tag = tag.trim();
     if (tag.empty() || tag.size() > Description::kTagBytes || printableName(tag) != tag || tag.contains(',')) {
-      return failure("'" + printableName(tag) + "' is no tag: expected 1 to " + Twine(Description::kTagBytes) +
+      return failure("a tag is '" + printableName(tag) + "', expected 1 to " + Twine(Description::kTagBytes) +
                      " bytes of one line without commas");
     }
     description.tags.push_back(tag.str());

@@ -64,7 +64,10 @@ def search(
     `tag`: one of the tags. `columns`: names of columns, all of which the table has. Omitted arguments admit every
     table. Printed, the result is a table with owner, name, rows, policy, columns, tags and description.
     """
-    asked = [owners] if isinstance(owners, Owner) else list(owners)
+    try:
+        asked = [owners] if isinstance(owners, (Owner, str)) else list(owners)
+    except TypeError:
+        asked = [owners]  # type: ignore[list-item]  # refused below
     for owner in asked:
         if not isinstance(owner, Owner):
             raise Error(f"owners must be owners, from sojourn.connect or sojourn.local, got {checks.shown(owner)}")

@@ -25,6 +25,6 @@ def described(text: str, tags: list[str]) -> Description:
     kept = sorted({tag.strip() for tag in tags})
     for tag in kept:
         fits = 1 <= len(tag.encode()) <= TAG_BYTES_MAX and tag.isprintable() and "," not in tag
-        need(fits, f"'{tag}' is no tag: expected 1 to {TAG_BYTES_MAX} bytes of one line without commas")
+        need(fits, f"a tag is '{tag}', expected 1 to {TAG_BYTES_MAX} bytes of one line without commas")
     need(len(kept) <= TAGS_MAX, f"the table has {len(kept)} tags, the limit is {TAGS_MAX}")
     return Description(text, tuple(kept))

@@ -355,7 +355,7 @@ def _(owner, houses):
     owner.describe("houses", "red \x1b[31m")
 
 
-@example(Error, "A tag with a comma", "'sold, old' is no tag: expected 1 to 64 bytes of one line without commas")
+@example(Error, "A tag with a comma", "a tag is 'sold, old', expected 1 to 64 bytes of one line without commas")
 def _(owner, houses):
     owner.describe("houses", tags=["sold, old"])
 

@@ -91,9 +91,9 @@ def test_a_search_at_several_owners():
     "text, tags, match",
     [
         ("x" * 4097, [], "the description has 4097 bytes, the limit is 4096"),
-        ("", [""], "'' is no tag"),
-        ("", ["a,b"], "'a,b' is no tag"),
-        ("", ["x" * 65], "is no tag: expected 1 to 64 bytes"),
+        ("", [""], "a tag is ''"),
+        ("", ["a,b"], "a tag is 'a,b'"),
+        ("", ["x" * 65], "expected 1 to 64 bytes of one line"),
         ("", [f"t{i}" for i in range(33)], "the table has 33 tags, the limit is 32"),
     ],
 )

@@ -112,6 +112,21 @@ CALLS = {
             "population": but(TEXT, None),
         },
     ),
+    "Owner.describe": Call(
+        lambda w: w.owner.describe,
+        lambda w: {"name": "houses"},
+        {"name": TEXT, "text": but(TEXT, None), "tags": [*NAMES, "icu", ["a,b"], [""]]},
+    ),
+    "search": Call(
+        lambda w: sojourn.search,
+        lambda w: {"owners": w.owner},
+        {
+            "owners": [7, "hospital", None, Thing(), ["hospital"], [7]],
+            "text": TEXT,
+            "tag": but(TEXT, None),
+            "columns": NAMES,
+        },
+    ),
     "Owner.set_defaults": Call(
         lambda w: w.owner.set_defaults,
         lambda w: {"name": "patients"},
