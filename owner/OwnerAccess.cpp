@@ -31,7 +31,7 @@ llvm::Error OwnerState::settleAccess() {
   });
 }
 
-/// What a request looks for; everything, where it says nothing.
+/// The search that a request asks for; without one, for everything.
 static llvm::Expected<Search> searchOf(const wire::ListDatasets &request) {
   const auto view = [](const flatbuffers::String *text) {
     return text ? llvm::StringRef(text->data(), text->size()) : llvm::StringRef();

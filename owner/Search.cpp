@@ -33,6 +33,11 @@ llvm::Expected<Search> Search::of(llvm::StringRef text, llvm::StringRef tag, std
   Search search;
   llvm::SmallVector<llvm::StringRef> words;
   llvm::SplitString(text, words);
+  // Each word is looked for in all texts of all tables.
+  if (words.size() > kWords) {
+    return requestError(wire::ErrorCode_Limit,
+                        "a search has " + Twine(words.size()) + " words, expected up to " + Twine(kWords));
+  }
   search.words.assign(words.begin(), words.end());
   search.tag = tag.str();
   search.columns = std::move(columns);

@@ -13,10 +13,10 @@
 
 namespace sojourn::owner {
 
-/// What a client looks for.
+/// The search that a client asks for.
 class Search {
 public:
-  static constexpr size_t kTextBytes = 1'024, kColumns = 64;
+  static constexpr size_t kTextBytes = 1'024, kWords = 16, kColumns = 64;
 
   Search() = default;
   /// `text`: words, each part of the name, the description, a tag or the name of a column, in upper or lower case (of

@@ -60,7 +60,7 @@ def search(
 
         sojourn.search([alice, bob], "blood pressure", tag="icu", columns=["age"])
 
-    `text`: words; each is part of the name, the description, a tag or the name of a column, in upper or lower case.
+    `text`: up to 16 words; each is part of the name, the description, a tag or the name of a column, in upper or lower case.
     `tag`: one of the tags. `columns`: names of columns, all of which the table has. Omitted arguments admit every
     table. Printed, the result is a table with owner, name, rows, policy, columns, tags and description.
     """

@@ -9,7 +9,7 @@ from .datasets import Dataset
 from .descriptions import TAG_BYTES_MAX
 from .errors import LIMIT, need
 
-SEARCH_BYTES_MAX, COLUMNS_MAX, COLUMN_BYTES_MAX = 1024, 64, 256
+SEARCH_BYTES_MAX, WORDS_MAX, COLUMNS_MAX, COLUMN_BYTES_MAX = 1024, 16, 64, 256
 
 
 def _folded(text: str) -> str:
@@ -19,7 +19,7 @@ def _folded(text: str) -> str:
 
 @dataclass
 class Search:
-    """What a client looks for: words, a tag, columns."""
+    """The search that a client asks for: words, a tag, columns."""
 
     text: str
     tag: str
@@ -37,6 +37,8 @@ class Search:
         count = len(self.columns)
         need(count <= COLUMNS_MAX, f"a search names {count} columns, expected up to {COLUMNS_MAX}", LIMIT)
         self.words = _folded(self.text).split()
+        count = len(self.words)
+        need(count <= WORDS_MAX, f"a search has {count} words, expected up to {WORDS_MAX}", LIMIT)
 
     def finds(self, dataset: Dataset) -> bool:
         words, tags = dataset.description

@@ -106,7 +106,7 @@ Value parties::joined(OpBuilder &builder, Location location, ArrayRef<Value> val
   return ConcatOp::create(builder, location, type, values, dim);
 }
 
-/// What is repeated along the rows' dim is repeated along the role's.
+/// A value that repeats along the rows' dim repeats along the role's rows.
 static Value cutBroadcast(OpBuilder &builder, Location location, Value value, const rows::Place &place,
                           RankedTensorType type) {
   auto broadcast = value.getDefiningOp<BroadcastOp>();

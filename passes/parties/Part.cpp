@@ -238,7 +238,7 @@ private:
     return nullptr;
   }
 
-  /// What the role adds to a meeting. Where it has no term: zeros, which are not read.
+  /// The role's term of a meeting; zeros, which are not read, where it has none.
   Value termOf(Operation *op) {
     auto type = cast<RankedTensorType>(op->getResult(0).getType());
     if ((placement_.meetingOf(op) >> role_ & 1) == 0) {

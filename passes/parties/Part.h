@@ -18,7 +18,7 @@ struct RolePart {
 };
 
 /// The part of a role. Meetings that do not wait for each other share one exchange (across_sum); all parts of a step
-/// have the same exchanges in the same order. Ops whose results nobody uses are left out.
+/// have the same exchanges in the same order. Ops with unused results are left out.
 ///
 /// Tensors that all know are cut once for all ops that take the same rows. Fails, with an error at the op, where the
 /// part would have more than kPartOpsMost ops all the same.

@@ -70,7 +70,7 @@ private:
     }
     lastOf_.resize(stages + 1);
     for (BlockArgument argument : step_.getArguments()) {
-      lastUse_.try_emplace(argument, 0); // not used: nobody holds it
+      lastUse_.try_emplace(argument, 0); // unused arguments end with the first stage
     }
     for (auto [value, last] : lastUse_) {
       lastOf_[last].push_back(value);
@@ -254,7 +254,7 @@ private:
     own_.setAllResultAttrs(attributes);
   }
 
-  /// A term that is a constant is none to send, see `partOf`: a role without a term has one.
+  /// Operands of roles without a term (see `partOf`) are not sent.
   void addExchange(Stage &stage, AcrossSumOp sum) {
     for (auto [index, term] : llvm::enumerate(sum.getTerms())) {
       for (unsigned role = 0; role < bounds::kPartiesMost; ++role) {

@@ -375,6 +375,11 @@ def _(owner):
     sojourn.search(owner, "x" * 2000)
 
 
+@example(OwnerError, "A search with many words", "a search has 17 words, expected up to 16")
+def _(owner):
+    sojourn.search(owner, "icu " * 17)
+
+
 @example(OwnerError, "A search with many columns", "a search names 65 columns, expected up to 64")
 def _(owner):
     sojourn.search(owner, columns=["age"] * 65)

@@ -82,7 +82,10 @@ def test_a_search_at_several_owners():
         lines = repr(found).splitlines()
         assert lines[0].split() == ["owner", "table", "rows", "policy", "columns", "tags", "description"]
         assert "patients" in lines[1] and "age, bmi" in lines[1] and lines[2].endswith("Blood sugar")
-        assert "<td>records</td>" in found._repr_html_() or "records" in found._repr_html_()
+        html = found._repr_html_()
+        assert "2 tables" in html and all(
+            word in html for word in ("patients", "records", "Blood sugar", "icu, children")
+        )
         assert repr(sojourn.search([alice, bob], "nothing has this")) == "no tables"
         assert len(sojourn.search([alice, bob])) == 3
 
@@ -108,6 +111,7 @@ def test_descriptions_have_bounds(owner, text, tags, match):
     "text, tag, columns, match",
     [
         ("x" * 1025, None, [], "the text of a search has 1025 bytes, expected up to 1024"),
+        ("a " * 17, None, [], "a search has 17 words, expected up to 16"),
         ("", "x" * 65, [], "the tag of a search has 65 bytes, expected up to 64"),
         ("", None, ["x" * 257], "a column of a search has 257 bytes, expected up to 256"),
         ("", None, ["x"] * 65, "a search names 65 columns, expected up to 64"),
