@@ -84,7 +84,7 @@ def test_a_search_at_several_owners():
         assert "patients" in lines[1] and "age, bmi" in lines[1] and lines[2].endswith("Blood sugar")
         html = found._repr_html_()
         assert "2 tables" in html and all(
-            word in html for word in ("patients", "records", "Blood sugar", "icu, children")
+            word in html for word in ("patients", "records", "Blood sugar", "children, icu")
         )
         assert repr(sojourn.search([alice, bob], "nothing has this")) == "no tables"
         assert len(sojourn.search([alice, bob])) == 3
