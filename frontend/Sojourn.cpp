@@ -6,6 +6,7 @@
 #include "frontend/wire/Identity.h"
 #include "frontend/wire/Trust.h"
 #include "frontend/recording/Record.h"
+#include "frontend/tables/JoinedRows.h"
 #include "frontend/tables/Rows.h"
 #include "frontend/flight/Flights.h"
 #include "runtime/privacy/Plan.h"
@@ -87,17 +88,16 @@ static Owner open(const std::string &address, const Credentials &credentials, Ma
   if (!isTls && !hasIdentity && !credentials.ownerKey.empty()) {
     raise(ErrorKind::Error, "owner_key can only be checked with an identity; give identity=FILE too");
   }
-  std::optional<Identity> identity;
+  std::shared_ptr<Identity> identity;
   std::shared_ptr<KnownOwners> owners;
   translated([&] {
     owners = std::make_shared<KnownOwners>(
         hasIdentity ? Identity::ownersFile(credentials.identity) : defaultOwnersFile(), credentials.ownerKey, address);
     if (hasIdentity) {
-      identity.emplace(credentials.identity, owners);
+      identity = std::make_shared<Identity>(credentials.identity, owners);
     }
   });
-  auto session =
-      Session::open(makeTransport(isTls ? std::make_shared<Trust>(owners) : nullptr), identity ? &*identity : nullptr);
+  auto session = Session::open(makeTransport(isTls ? std::make_shared<Trust>(owners) : nullptr), identity);
   if (isTls) {
     try {
       translated([&] { owners->remember(); });
@@ -121,6 +121,34 @@ Owner connect(const std::string &name, std::function<wire::Message(std::string_v
     return makeFunctionTransport(name, std::move(handle), timeoutMs);
   });
 }
+
+Parties parties(const std::vector<Owner> &owners) {
+  std::vector<std::shared_ptr<Session>> members;
+  for (const Owner &owner : owners) {
+    members.push_back(owner.session());
+  }
+  return Parties(Session::openGroup(members));
+}
+
+c10::Device Parties::device() const { return session_->device(); }
+
+Table Parties::rows(const std::string &name) const {
+  std::vector<Table> tables;
+  for (const auto &member : session_->members()) {
+    tables.push_back(remoteTable(member, name));
+  }
+  return rows(tables);
+}
+
+Table Parties::rows(const std::vector<Table> &tables) const { return joinTables(session_, tables); }
+
+void Parties::flush() const { frontend::flush(session_); }
+
+void Parties::close() const { session_->close(); }
+
+std::map<std::string, uint64_t> Parties::counters() const { return named(session_->counters()); }
+
+Table pooled(const std::vector<Table> &tables) { return joinTables(nullptr, tables); }
 
 Step::Step() { Steps::begin(); }
 

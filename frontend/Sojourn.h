@@ -111,6 +111,30 @@ private:
   std::shared_ptr<frontend::Registrar> registrar_;
 };
 
+/// Several owners, whose tables are used as one: steps on its device are computed by all of them together, one message to
+/// each, and committed by all or by none. Copies share it.
+class Parties {
+public:
+  explicit Parties(std::shared_ptr<frontend::Session> session) : session_(std::move(session)) {}
+  c10::Device device() const;
+  /// The tables of this name, one of each member, as one table; or these, in the order of the members. They have the
+  /// same columns, and rows about different people. Throws Error where the columns differ or a table is private.
+  Table rows(const std::string &name) const;
+  Table rows(const std::vector<Table> &tables) const;
+  void flush() const;
+  void close() const;
+  std::map<std::string, uint64_t> counters() const;
+  const std::shared_ptr<frontend::Session> &session() const { return session_; }
+
+private:
+  std::shared_ptr<frontend::Session> session_;
+};
+
+/// A group of 2 to 16 owners that know each other. Throws Error where one of them refuses.
+Parties parties(const std::vector<Owner> &owners);
+/// Plain tables (`plain`) as one, whose batches are those of a group with the same tables.
+Table pooled(const std::vector<Table> &tables);
+
 /// An owner in this process. `store`: folder that keeps its tables (empty: in memory). `profile`:
 /// folder for the times of its programs' instructions (empty: no times are taken). Link `sojourn_local`,
 /// which contains an owner; clients of remote owners do not need it.

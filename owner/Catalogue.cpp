@@ -82,6 +82,12 @@ static constexpr const char *kAddDescriptions = R"sql(
   CREATE TABLE IF NOT EXISTS descriptions(dataset TEXT PRIMARY KEY, words TEXT NOT NULL, tags TEXT NOT NULL);
 )sql";
 
+/// Likewise: what other owners, by their keys, may see of a dataset.
+static constexpr const char *kAddSharing = R"sql(
+  CREATE TABLE IF NOT EXISTS sharing(
+    dataset TEXT NOT NULL, member TEXT NOT NULL, level TEXT NOT NULL, PRIMARY KEY(dataset, member));
+)sql";
+
 /// In lines.
 static std::vector<std::string> tagsOf(const std::string &lines) {
   llvm::SmallVector<llvm::StringRef> tags;
@@ -207,7 +213,7 @@ llvm::Expected<std::unique_ptr<Catalogue>> Catalogue::open(const std::string &di
   const bool hasAccess = has("access");
   const std::string addLog = has("log_use") ? "" : logSchema();
   for (const char *part : {version == 0 ? kSchema : "", version == 1 ? kAddShapes : "", version < 3 ? kAddPrivacy : "",
-                           version < 4 ? kAddSubjects : "", kAddMeanings, kAddFormer, kAddDescriptions,
+                           version < 4 ? kAddSubjects : "", kAddMeanings, kAddFormer, kAddDescriptions, kAddSharing,
                            hasAccess ? "" : kAddAccess, addLog.c_str(), "COMMIT"}) {
     if (llvm::Error error = catalogue->execute(part)) {
       return error;

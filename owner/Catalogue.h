@@ -5,6 +5,7 @@
 
 #include "owner/Dataset.h"
 #include "owner/Description.h"
+#include "owner/Sharing.h"
 #include "owner/ledger/DatabaseVersion.h"
 #include "runtime/Hash.h"
 
@@ -103,6 +104,10 @@ public:
   llvm::Error setDefaults(const std::string &name, const PrivacyDefaults &defaults);
   /// In place of what there was; fails if no dataset has this name.
   llvm::Error setDescription(const std::string &name, const Description &description);
+  /// What another owner may see of a dataset's rows by the books of now; nothing of a version that is not there.
+  llvm::Expected<Sharing> sharing(const Source &source, const signing::PublicKey &member);
+  /// For each of the owners; fails if no dataset has this name.
+  llvm::Error setSharing(const std::string &name, const std::vector<signing::PublicKey> &members, Sharing sharing);
   /// What stands in the books now; of a version that is not there, those of a new one.
   llvm::Expected<PrivacyDefaults> defaults(const Source &source);
 
@@ -198,6 +203,7 @@ private:
     std::map<std::string, PrivacyDefaults> defaults;
     std::map<std::string, Place> places;
     std::map<std::string, std::map<std::string, bool>> access; ///< true, of clients, of datasets
+    std::map<std::string, std::map<std::string, Sharing>> sharing; ///< of versions, with owners
     std::shared_ptr<const std::vector<DatasetRecord>> datasets;
   };
   /// The list, which outlives what is written beside it, and all of it that may change (`datasetsPrint`).

@@ -63,13 +63,15 @@ llvm::Error Catalogue::renameDataset(const DatasetRecord &record, const std::str
     // Left by a table that was removed by hand.
     error = error ? std::move(error)
                   : change({"DELETE FROM columns WHERE dataset = ?", "DELETE FROM meanings WHERE dataset = ?",
-                            "DELETE FROM access WHERE dataset = ?", "DELETE FROM descriptions WHERE dataset = ?"},
+                            "DELETE FROM access WHERE dataset = ?", "DELETE FROM descriptions WHERE dataset = ?",
+                            "DELETE FROM sharing WHERE dataset = ?"},
                            name, "renaming a dataset");
     return error ? std::move(error)
                  : change({"UPDATE columns SET dataset = ? WHERE dataset = ?",
                            "UPDATE meanings SET dataset = ? WHERE dataset = ?",
                            "UPDATE access SET dataset = ? WHERE dataset = ?",
-                           "UPDATE descriptions SET dataset = ? WHERE dataset = ?"},
+                           "UPDATE descriptions SET dataset = ? WHERE dataset = ?",
+                           "UPDATE sharing SET dataset = ? WHERE dataset = ?"},
                           {name, record.name}, "renaming a dataset");
   });
 }
@@ -86,7 +88,8 @@ llvm::Error Catalogue::removeDataset(const DatasetRecord &record, Entering enter
                            record.version, "removing a dataset");
     error = error ? std::move(error)
                   : change({"DELETE FROM columns WHERE dataset = ?", "DELETE FROM meanings WHERE dataset = ?",
-                            "DELETE FROM access WHERE dataset = ?", "DELETE FROM descriptions WHERE dataset = ?"},
+                            "DELETE FROM access WHERE dataset = ?", "DELETE FROM descriptions WHERE dataset = ?",
+                            "DELETE FROM sharing WHERE dataset = ?"},
                            record.name, "removing a dataset");
     return error ? std::move(error) : leaveFiles(record);
   });

@@ -49,6 +49,9 @@ struct Environment {
   /// Makes the worker that decodes, proves and runs (owner/worker/Service.h). An owner without one answers nothing.
   WorkerFactory worker;
 
+  /// Whether other owners of this process that are neighbours know it, and it knows them (peers/Peers.h).
+  bool isNeighbour = false;
+
   static int64_t systemSteadyNs();
   static void systemWaitUntil(int64_t untilNs, const std::atomic<bool> &stop);
   /// The machine's own clocks and libsodium's random generator; no worker.

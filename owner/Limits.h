@@ -102,6 +102,8 @@ struct Limits {
   /// Bits that a client may learn of one table by replies that were late or withheld, before the table is closed to it;
   /// 0: no bound.
   uint64_t overrunBits = 0;
+  /// How long a joint step waits for another member of its group.
+  int64_t memberWaitMs = 30'000;
   /// Threads that running steps share; 0: as many as the machine has.
   unsigned threads = 0;
   /// Worker processes at once, of sessions and of programs that are described or proved; 0: as many as a quarter of the

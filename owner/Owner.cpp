@@ -40,6 +40,7 @@ llvm::Error OwnerState::open() {
   }
   accounts = std::move(*ledger);
   handshake = std::make_unique<Handshake>(environment, accounts->key());
+  peers = Peers::open(accounts->key().publicKey(), environment.isNeighbour);
   llvm::Error error = settleNames();
   return error ? std::move(error) : settleAccess();
 }
@@ -178,6 +179,7 @@ static uint64_t sessionOf(const wire::Request &request) {
   case wire::RequestBody_GetBudget: return request.body_as_GetBudget()->session();
   case wire::RequestBody_Watch: return request.body_as_Watch()->session();
   case wire::RequestBody_ListDatasets: return request.body_as_ListDatasets()->session();
+  case wire::RequestBody_Join: return request.body_as_Join()->session();
   default: return 0;
   }
 }
@@ -274,6 +276,7 @@ llvm::Expected<sojourn::wire::Message> OwnerState::serve(const wire::Request &re
   case wire::RequestBody_GetBudget: return budget(*request.body_as_GetBudget());
   case wire::RequestBody_ListPrograms: return listPrograms(*request.body_as_ListPrograms(), peer);
   case wire::RequestBody_Watch: return watch(*request.body_as_Watch());
+  case wire::RequestBody_Join: return join(*request.body_as_Join());
   case wire::RequestBody_NONE: break;
   }
   return requestError(wire::ErrorCode_Malformed, "unknown kind of request " + Twine(unsigned(request.body_type())));

@@ -9,6 +9,8 @@
 #include "owner/Figures.h"
 #include "owner/Limits.h"
 #include "owner/Peer.h"
+#include "owner/Sharing.h"
+#include "runtime/signing/SigningKey.h"
 #include "runtime/wire/Message.h"
 
 #include "llvm/Support/Error.h"
@@ -108,6 +110,9 @@ public:
   /// Words and tags of a dataset, for clients with access, in place of those before; at once. Fails if no dataset has
   /// this name, or for a description that cannot be shown.
   llvm::Error describe(const std::string &name, const std::string &text, const std::vector<std::string> &tags);
+  /// What other owners may see of a dataset's rows in joint steps; at once. Fails if no dataset has this name, and for
+  /// this owner itself.
+  llvm::Error share(const std::string &name, const std::vector<signing::PublicKey> &members, Sharing sharing);
   /// What all clients together may learn about the people behind a dataset.
   llvm::Error setCap(const std::string &dataset, double epsilon, double delta);
   /// The budget of a client on a dataset: every release to it is within (epsilon, delta) differential privacy. The

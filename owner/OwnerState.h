@@ -11,6 +11,7 @@
 #include "owner/Handshake.h"
 #include "owner/Openings.h"
 #include "owner/Peer.h"
+#include "owner/peers/Peers.h"
 #include "owner/Refusals.h"
 #include "owner/OwnerBooks.h"
 #include "owner/StepMachine.h"
@@ -81,6 +82,7 @@ public:
   llvm::Expected<sojourn::wire::Message> release(const wire::Release &request);
   llvm::Expected<sojourn::wire::Message> watch(const wire::Watch &request);
   llvm::Expected<sojourn::wire::Message> bye(const wire::Bye &request);
+  llvm::Expected<sojourn::wire::Message> join(const wire::Join &request);
   llvm::Expected<std::vector<ProgramRecord>> programs(bool withText, const std::string &prefix = "");
   /// Before any lock is taken.
   llvm::Error checkOpen() const {
@@ -102,6 +104,7 @@ public:
   const runtime::OwnProcess process;
   std::string problem; ///< set by the constructor only
   std::unique_ptr<Handshake> handshake;
+  std::shared_ptr<Peers> peers;
   std::optional<Certificate> ownCertificate; ///< of an owner without a folder, once it was asked for
   AccountLines refusals{kRefusalLines, kRefusalMs, "requests refused", "to"};
   AccountLines opened{kSessionLines, kSessionLineMs, "sessions opened", "for"};

@@ -5,8 +5,9 @@
 namespace sojourn::owner {
 
 llvm::Expected<std::shared_ptr<const Plan>> makePlan(WorkerStub &worker, llvm::StringRef program, llvm::StringRef debug,
-                                                     const PriceLimits &limits, const runtime::StopFlag *stop) {
-  auto described = worker.describe(program, debug, limits, stop);
+                                                     const PriceLimits &limits, const runtime::StopFlag *stop,
+                                                     const RoleOfGroup &role) {
+  auto described = worker.describe(program, debug, limits, stop, role);
   if (!described) {
     return described.takeError();
   }

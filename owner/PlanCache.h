@@ -22,9 +22,10 @@
 namespace sojourn::owner {
 
 /// Hashes of the program bytes and of the debug bytes, both taken here: locations belong to who
-/// sent them and must not appear in another client's errors.
+/// sent them and must not appear in another client's errors. Of a joint program, each role has a plan of its own.
 struct PlanKey {
   runtime::ProgramHash program{}, debug{};
+  RoleOfGroup role = {};
   friend auto operator<=>(const PlanKey &, const PlanKey &) = default;
 };
 
@@ -45,7 +46,8 @@ struct Plan {
 /// A plan of what the worker describes; its errors are for the client.
 llvm::Expected<std::shared_ptr<const Plan>> makePlan(WorkerStub &worker, llvm::StringRef program, llvm::StringRef debug,
                                                      const PriceLimits &limits = {},
-                                                     const runtime::StopFlag *stop = nullptr);
+                                                     const runtime::StopFlag *stop = nullptr,
+                                                     const RoleOfGroup &role = {});
 
 /// A plan of what the worker proves; its errors, with op, line and reasons, are for the client. `isLasting` is set
 /// where the same terms fail again.

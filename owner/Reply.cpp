@@ -59,11 +59,13 @@ Message errorReply(const RequestError &error) {
   return finish(builder, wire::ReplyBody_Error, errorBody(builder, error).Union());
 }
 
-Message welcomeReply(uint64_t session, const std::string &limitsText, const std::string &account) {
+Message welcomeReply(uint64_t session, const std::string &limitsText, const std::string &account,
+                     const signing::PublicKey *key) {
   FlatBufferBuilder builder;
   auto name = builder.CreateString("sojourn"), limits = builder.CreateString(limitsText);
   auto who = account.empty() ? Offset<flatbuffers::String>() : text(builder, account);
-  auto body = wire::CreateWelcome(builder, session, name, limits, who);
+  auto own = key ? builder.CreateVector(key->data(), key->size()) : Offset<flatbuffers::Vector<uint8_t>>();
+  auto body = wire::CreateWelcome(builder, session, name, limits, who, own);
   return finish(builder, wire::ReplyBody_Welcome, body.Union());
 }
 
@@ -141,6 +143,11 @@ Message committedReply(uint32_t steps, const std::optional<RequestError> &failur
 Message progressReply(uint32_t steps) {
   FlatBufferBuilder builder;
   return finish(builder, wire::ReplyBody_Progress, wire::CreateProgress(builder, steps).Union());
+}
+
+Message joinedReply() {
+  FlatBufferBuilder builder;
+  return finish(builder, wire::ReplyBody_Joined, wire::CreateJoined(builder).Union());
 }
 
 Message doneReply(llvm::ArrayRef<const runtime::HostTensor *> published, const PrivacyReport &report) {

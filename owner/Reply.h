@@ -20,7 +20,9 @@ using sojourn::wire::Message;
 
 Message errorReply(const RequestError &error);
 /// `account`: of the client that proved who it is; else empty.
-Message welcomeReply(uint64_t session, const std::string &limitsText, const std::string &account);
+/// `key`: of an owner that takes part in groups; else null.
+Message welcomeReply(uint64_t session, const std::string &limitsText, const std::string &account,
+                     const signing::PublicKey *key);
 Message challengeReply(const Handshake::Challenge &challenge, const signing::PublicKey &owner);
 Message datasetsReply(llvm::ArrayRef<const DatasetRecord *> records);
 Message programsReply(const std::vector<ProgramRecord> &records, bool withText);
@@ -28,6 +30,7 @@ Message needProgramReply();
 Message receivedReply(size_t bytes);
 Message committedReply(uint32_t steps, const std::optional<RequestError> &failure);
 Message progressReply(uint32_t steps);
+Message joinedReply();
 /// Of a published value of private tables.
 struct ReleaseNote {
   double error = 0; ///< standard deviation of the noise; NaN: not linear in it

@@ -149,6 +149,7 @@ Session::~Session() {
 }
 
 void Sessions::dropHandle(Session &session, uint64_t id) {
+  session.elsewhere.erase(id);
   auto found = session.handles.find(id);
   if (found != session.handles.end()) {
     session.dropped.add(found->second.value.id, std::move(found->second.memory));
@@ -192,7 +193,7 @@ void Sessions::dropValues(Session &session) noexcept {
 llvm::Error Sessions::checkRelease(const Session &session, llvm::ArrayRef<uint64_t> handles) {
   std::unordered_set<uint64_t> distinct; // ids are the client's own: any number
   for (uint64_t id : handles) {
-    if (!session.handles.count(id)) {
+    if (!session.hasHandle(id)) {
       return requestError(wire::ErrorCode_Handle,
                           "cannot release handle " + Twine(id) + ": this session has no such handle");
     }

@@ -13,6 +13,7 @@
 #include "owner/ReplyTime.h"
 #include "owner/RequestError.h"
 #include "owner/WorkerStub.h"
+#include "owner/peers/Group.h"
 #include "runtime/wire/Message.h"
 #include "runtime/wire/Messages_generated.h"
 
@@ -28,6 +29,7 @@
 #include <set>
 #include <string>
 #include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 namespace sojourn::owner {
@@ -117,6 +119,13 @@ struct Session {
   Session(const Session &) = delete;
   Session &operator=(const Session &) = delete;
 
+  /// Of a group: which member this owner is. Else no parties.
+  RoleOfGroup role() const {
+    return group ? RoleOfGroup{static_cast<uint8_t>(group->role()), static_cast<uint8_t>(group->parties())}
+                 : RoleOfGroup();
+  }
+  bool hasHandle(uint64_t id) const { return handles.contains(id) || elsewhere.contains(id); }
+
   const std::unique_ptr<WorkerStub> own; ///< null: sessions share one
   WorkerStub &worker;
   std::string client;
@@ -125,6 +134,8 @@ struct Session {
   std::optional<int64_t> goneMs;                       ///< since when that connection is closed and no request runs
   std::unordered_map<uint64_t, Handle> handles;        ///< by the client's own ids
   std::unordered_map<uint64_t, PartialUpload> uploads; ///< by the client's own numbers
+  std::shared_ptr<Group> group;                        ///< its steps are joint; else null
+  std::unordered_set<uint64_t> elsewhere;              ///< handles whose values other members of the group have
   std::map<runtime::ProgramHash, PlanKey> programs;    ///< what it may refer to by hash
   ProofsSeen proofs;                                   ///< what it has had proved
   std::string account;                                 ///< of the ledger; empty: without an identity, no budget

@@ -9,6 +9,8 @@
 #include "owner/StepPlan.h"
 #include "owner/Text.h"
 #include "owner/Underway.h"
+#include "owner/peers/Digest.h"
+#include "owner/peers/JointMessage.h"
 #include "runtime/stream/Frame.h"
 
 #include "llvm/ADT/ScopeExit.h"
@@ -67,7 +69,9 @@ private:
   std::pair<size_t, llvm::Error> runSome(StepPart &part, size_t at, int64_t begin, DoneReply &reply);
   llvm::Error tellStop(llvm::Error error, bool isCharged) const;
   llvm::Expected<std::shared_ptr<HeldReply>> holdReply(size_t steps) const;
+  llvm::Expected<StepReply> runInTurn();
   llvm::Expected<StepReply> runAll();
+  void endJoint(const RequestError *failure);
   int64_t leftMs(int64_t begin) const;
   bool isOver(int64_t begin) const;
   bool goesOn(size_t done, int64_t begin, const DoneReply &reply) const;
@@ -84,6 +88,7 @@ private:
   const size_t messageBytes;
   std::unique_ptr<SessionTurn> session; ///< outlives what points into the session
   RunningStep running;
+  std::optional<JointMessage> joint; ///< of a session of a group
   runtime::ProgramHash hash{};
   std::shared_ptr<const Plan> plan;
   size_t goal = 1; ///< steps of the next batch
@@ -232,13 +237,15 @@ std::pair<size_t, llvm::Error> Step::runSome(StepPart &part, size_t at, int64_t 
   auto from = Clock::now();
   machine.running.renew(running);
   lastBatch.reset();
-  StepBatch &batch = lastBatch.emplace(books, machine, request, hash, **session, plan, messageBytes, reach, time);
+  StepBatch &batch = lastBatch.emplace(books, machine, request, hash, **session, plan, messageBytes, reach, time,
+                                       joint ? &*joint : nullptr);
   const llvm::scope_exit done([&] {
     if (!time.isOn()) {
       lastBatch.reset();
     }
   });
   const StepPart before = part;
+  goal = joint ? 1 : goal; // its members run the same steps at once
   std::optional<RequestError> later = fill(batch, part, at, begin, from);
   llvm::Error error = llvm::Error::success();
   if (batch.size() > 0) {
@@ -290,6 +297,7 @@ llvm::Expected<StepReply> Step::runAll() {
   DoneReply reply(1 + repetitions, plan->facts.publishes, plan->facts.publishBytes);
   // What has committed is told, however short memory is by then.
   std::optional<RequestError> noMemory, failure;
+  bool isOverElsewhere = false;
   if (repetitions > 0) {
     noMemory.emplace(wire::ErrorCode_Limit, "not enough memory for the step");
   }
@@ -305,12 +313,15 @@ llvm::Expected<StepReply> Step::runAll() {
     return std::move(error);
   }
   auto note = [&](llvm::Error found) {
-    if (found) {
+    if (found && joint && joint->isOver()) { // another member ended the message after these steps
+      llvm::consumeError(std::move(found));
+      isOverElsewhere = true;
+    } else if (found) {
       failure = takeRequestError(std::move(found));
     }
   };
   note(std::move(error));
-  while (!failure && goesOn(done, begin, reply)) {
+  while (!failure && !isOverElsewhere && goesOn(done, begin, reply)) {
     try {
       auto [more, found] = runSome(part, done, begin, reply);
       done += more;
@@ -322,6 +333,7 @@ llvm::Expected<StepReply> Step::runAll() {
       failure = RequestError(wire::ErrorCode_Internal, "the owner failed: " + std::string(exception.what()));
     }
   }
+  endJoint(failure ? &*failure : nullptr);
   StepReply told{{}, (*session)->last.steps, {}};
   try {
     told.bytes = reply.isBroken() ? Message() : reply.finish(failure);
@@ -395,6 +407,13 @@ void Step::logOverrun(uint64_t bits) const {
   }
 }
 
+/// The other members wait for no further step. `failure`: of the step that did not commit.
+void Step::endJoint(const RequestError *failure) {
+  if (joint) {
+    joint->end(failure ? static_cast<uint8_t>(failure->code) : PeerFrame::kNoFailure);
+  }
+}
+
 llvm::Expected<StepReply> Step::run() {
   auto turn = SessionTurn::take(books.mutex, books.sessions, request.session());
   if (!turn) {
@@ -404,6 +423,21 @@ llvm::Expected<StepReply> Step::run() {
     return llvm::make_error<RequestError>(std::move(error));
   }
   session = std::move(*turn);
+  if (Group *group = (*session)->group.get()) {
+    joint.emplace(*group, request.sequence(), request.attempt(), digestOf(request),
+                  static_cast<uint32_t>(std::min<size_t>(1 + length(request.repetitions()), UINT32_MAX)),
+                  running.flag(), std::chrono::milliseconds(machine.limits.memberWaitMs));
+  }
+  auto reply = runInTurn();
+  if (!reply) {
+    RequestError error = takeRequestError(reply.takeError());
+    endJoint(&error);
+    return llvm::make_error<RequestError>(std::move(error));
+  }
+  return reply;
+}
+
+llvm::Expected<StepReply> Step::runInTurn() {
   // Before a reply from memory, too: the key may have changed while the request waited.
   if (llvm::Error failed = books.accounts->checkKey((*session)->account, (*session)->key)) {
     RequestError error = takeRequestError(std::move(failed));
@@ -415,6 +449,9 @@ llvm::Expected<StepReply> Step::run() {
   }
   auto repeated = fromMemory();
   if (!repeated || !repeated->bytes.empty()) {
+    if (repeated && joint) {
+      joint->cancel();
+    }
     return repeated ? llvm::Expected<StepReply>(StepReply{std::move(*repeated), 0}) : repeated.takeError();
   }
   auto reached = checkAccess(books, machine, request, StepPart::first(request), **session);
@@ -434,6 +471,9 @@ llvm::Expected<StepReply> Step::run() {
   plan = std::move(found->plan);
   hash = found->hash;
   if (!plan) {
+    if (joint) {
+      joint->cancel(); // it comes again, with the program
+    }
     return StepReply{needProgramReply(), 0};
   }
   if (llvm::Error error = checkStepSize(request, plan->facts, machine.limits)) {

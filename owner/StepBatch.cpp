@@ -168,6 +168,25 @@ void StepBatch::logFailure(llvm::Error error) const {
 
 bool StepBatch::isOpen() const { return steps.empty() || (extra <= extraMost && steps.back()->letsOthersFollow()); }
 
+/// A step that waits for other members has no place and no threads: theirs may need what it would hold.
+llvm::Expected<Memory> StepBatch::exchange(Memory frames) {
+  RunningStep &running = *session.running;
+  threads.reset();
+  place.reset();
+  auto came = joint->exchange(std::move(frames));
+  if (!came) {
+    return came.takeError();
+  }
+  auto entered = machine.queue.enter(session.account, StepQueue::laneOf(steps.front()->operations()), machine.running,
+                                     running);
+  if (!entered) {
+    return entered.takeError();
+  }
+  place.emplace(std::move(*entered));
+  threads.emplace(machine.threads);
+  return came;
+}
+
 llvm::Error StepBatch::run(DoneReply &reply, uint64_t withinUs, llvm::function_ref<void()> committed) {
   std::vector<RunPart> parts;
   parts.reserve(steps.size());
@@ -190,12 +209,16 @@ llvm::Error StepBatch::run(DoneReply &reply, uint64_t withinUs, llvm::function_r
       machine.running.endDeadline(*session.running);
     }
   };
+  const std::function<llvm::Expected<Memory>(Memory)> exchanges =
+      joint ? [this](Memory frames) { return exchange(std::move(frames)); }
+            : std::function<llvm::Expected<Memory>(Memory)>();
   auto ran = [&] {
     try {
       return session.worker.run(parts, uploads, plan->facts, threads->threads, withinUs,
                                 {.stop = &session.running->flag(),
                                  .finish = time.isOn() ? nullptr : &session.stop, // how many have run is not told
-                                 .isSent = &isSent});
+                                 .isSent = &isSent,
+                                 .exchange = exchanges});
     } catch (...) { // memory is short
       measure(/*failed=*/true);
       throw;
@@ -226,8 +249,11 @@ llvm::Error StepBatch::run(DoneReply &reply, uint64_t withinUs, llvm::function_r
   for (const auto &step : steps) { // before any lands: parts drop the states of the parts before them
     error = error ? std::move(error) : step->checkFiles();
   }
+  if (joint && !error && count == 1) { // from here on all members land the step
+    error = joint->ready();
+  }
   for (; landedCount < count && !error; landedCount += error ? 0 : 1) {
-    error = steps[landedCount]->land(ran->parts[landedCount], /*isAlone=*/steps.size() == 1, reply, committed);
+    error = steps[landedCount]->land(ran->parts[landedCount], /*isAlone=*/steps.size() == 1 && !joint, reply, committed);
   }
   if (!error && ran->failure) {
     error = llvm::make_error<RequestError>(std::move(*ran->failure));

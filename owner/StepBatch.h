@@ -6,6 +6,7 @@
 #include "owner/Access.h"
 #include "owner/ReplyTime.h"
 #include "owner/StepRun.h"
+#include "owner/peers/JointMessage.h"
 
 #include <memory>
 #include <optional>
@@ -17,12 +18,12 @@ namespace sojourn::owner {
 /// not land are taken back.
 class StepBatch {
 public:
-  /// `reach`: what the steps depend on; `time`: of the message.
+  /// `reach`: what the steps depend on; `time`: of the message. `joint`: of a group, whose batches have one step; or null.
   StepBatch(OwnerBooks &books, StepMachine &machine, const wire::Step &request, const runtime::ProgramHash &hash,
             Session &session, const std::shared_ptr<const Plan> &plan, size_t messageBytes, const PrivateReach &reach,
-            ReplyTime &time)
+            ReplyTime &time, JointMessage *joint)
       : books(books), machine(machine), request(request), hash(hash), session(session), plan(plan),
-        messageBytes(messageBytes), reach(reach), time(time), since(machine.worker.newId()) {}
+        messageBytes(messageBytes), reach(reach), time(time), joint(joint), since(machine.worker.newId()) {}
   ~StepBatch();
   StepBatch(const StepBatch &) = delete;
   StepBatch &operator=(const StepBatch &) = delete;
@@ -45,6 +46,7 @@ private:
   size_t leasedExtra() const;
   llvm::Expected<int64_t> rehearse(const StepRun &step, bool isLoop);
   void logFailure(llvm::Error error) const;
+  llvm::Expected<Memory> exchange(Memory frames);
 
   OwnerBooks &books;
   StepMachine &machine;
@@ -55,6 +57,7 @@ private:
   const size_t messageBytes;
   const PrivateReach &reach;
   ReplyTime &time;
+  JointMessage *const joint;
   const uint64_t since; ///< values of its steps have later numbers
   std::optional<StepQueue::Place> place;
   std::optional<MemoryBudget::Lease> memory;

@@ -48,12 +48,17 @@ llvm::Error StepBindings::checkCounts() const {
                : requestError(wire::ErrorCode_Malformed, "the request binds " + Twine(found) + " " + what +
                                                              ", the program has " + Twine(expected));
   };
-  llvm::Error error = check("states", length(part.states), plan.facts.states);
-  error = error ? std::move(error) : check("uploads", length(part.uploads), plan.facts.uploads);
-  error = error ? std::move(error) : check("slots", length(part.slots), plan.facts.slots);
-  error = error ? std::move(error) : check("seeds", length(part.seeds), plan.facts.seeds);
-  error = error ? std::move(error) : check("tables", length(part.tables), plan.facts.tables);
-  return error ? std::move(error) : check("kept results", length(part.results), plan.facts.keeps);
+  const runtime::ProgramFacts &facts = plan.facts;
+  auto count = [&](StepArg kind, size_t own) {
+    return facts.joint ? facts.joint->counts[static_cast<size_t>(kind)] : own;
+  };
+  llvm::Error error = check("states", length(part.states), count(StepArg::State, facts.states));
+  error = error ? std::move(error) : check("uploads", length(part.uploads), count(StepArg::Upload, facts.uploads));
+  error = error ? std::move(error) : check("slots", length(part.slots), count(StepArg::Slot, facts.slots));
+  error = error ? std::move(error) : check("seeds", length(part.seeds), count(StepArg::Seed, facts.seeds));
+  error = error ? std::move(error) : check("tables", length(part.tables), count(StepArg::Table, facts.tables));
+  return error ? std::move(error)
+               : check("kept results", length(part.results), facts.joint ? facts.joint->keeps : facts.keeps);
 }
 
 llvm::Error StepBindings::bindOwn() {
@@ -65,6 +70,7 @@ llvm::Error StepBindings::bindOwn() {
   size_t next[6] = {};
   for (size_t index = 0; index < args.size(); ++index) {
     size_t position = next[static_cast<size_t>(args[index].kind)]++;
+    position = plan.facts.joint ? plan.facts.joint->positions[index] : position;
     auto at = static_cast<flatbuffers::uoffset_t>(position);
     llvm::Error error = llvm::Error::success();
     switch (args[index].kind) {
@@ -86,7 +92,8 @@ llvm::Error StepBindings::bindTables(Store &store) {
   const auto &args = plan.facts.args;
   for (size_t index = 0, position = 0; index < args.size(); ++index) {
     if (args[index].kind == StepArg::Table) {
-      if (llvm::Error error = bindTable(store, index, position++)) {
+      const size_t at = position++;
+      if (llvm::Error error = bindTable(store, index, plan.facts.joint ? plan.facts.joint->positions[index] : at)) {
         return error;
       }
     }

@@ -27,7 +27,7 @@ static llvm::Expected<std::shared_ptr<const Plan>> planOf(OwnerBooks &books, Ste
                                                    ", this owner takes up to " + Twine(runtime::limits::kProgramBytes) +
                                                    " each");
   }
-  const PlanKey key{runtime::hashProgram(program), runtime::hashProgram(debug)};
+  const PlanKey key{runtime::hashProgram(program), runtime::hashProgram(debug), session.role()};
   if (key.program != hash) {
     return requestError(wire::ErrorCode_Malformed, "the program's bytes have hash " + runtime::toHex(key.program) +
                                                        ", the request says " + runtime::toHex(hash));
@@ -50,7 +50,7 @@ static llvm::Expected<std::shared_ptr<const Plan>> planOf(OwnerBooks &books, Ste
       return place.takeError();
     }
     machine.entering(Phase::planning);
-    auto made = makePlan(machine.worker, program, debug, machine.limits.price, &running.flag());
+    auto made = makePlan(machine.worker, program, debug, machine.limits.price, &running.flag(), session.role());
     if (!made) {
       return made.takeError();
     }

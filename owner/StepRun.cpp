@@ -16,7 +16,7 @@ using llvm::Twine;
 using runtime::HostTensor;
 
 StepRun::~StepRun() {
-  if (fresh.empty() && reserved == 0 && releases.empty()) {
+  if (fresh.empty() && reserved == 0 && releases.empty() && others.empty()) {
     return;
   }
   {
@@ -27,6 +27,9 @@ StepRun::~StepRun() {
     }
     for (uint64_t id : kept) {
       session.handles.erase(id);
+    }
+    for (uint64_t id : others) {
+      session.elsewhere.erase(id);
     }
     for (uint64_t id : releases) {
       if (auto found = session.handles.find(id); found != session.handles.end()) {
@@ -58,11 +61,10 @@ llvm::Error StepRun::book() {
 
 /// Handles change in the session's turn alone: no mutex is needed.
 llvm::Error StepRun::checkResults() {
-  const auto &handles = session.handles;
   std::set<uint64_t> fresh;
   for (size_t index = 0; index < length(binds.results); ++index) {
     uint64_t id = binds.results->Get(static_cast<flatbuffers::uoffset_t>(index));
-    if (handles.count(id) || !fresh.insert(id).second) {
+    if (session.hasHandle(id) || !fresh.insert(id).second) {
       return requestError(wire::ErrorCode_Malformed, "handle id " + Twine(id) + " for kept result " + Twine(index) +
                                                          " is in use, expected one that this session does not have");
     }
@@ -85,9 +87,10 @@ llvm::Error StepRun::checkRoom() {
   for (uint64_t number : bound->sentAhead) {
     freed += heldBytes(session.uploads.at(number).size);
   }
-  if (handles.size() + plan->facts.keeps > limits.handlesPerSession) {
-    return requestError(wire::ErrorCode_Limit, "the step would keep " + Twine(plan->facts.keeps) +
-                                                   " more values beside " + Twine(handles.size()) +
+  const size_t keeps = length(binds.results);
+  if (handles.size() + session.elsewhere.size() + keeps > limits.handlesPerSession) {
+    return requestError(wire::ErrorCode_Limit, "the step would keep " + Twine(keeps) + " more values beside " +
+                                                   Twine(handles.size() + session.elsewhere.size()) +
                                                    "; this owner holds up to " + Twine(limits.handlesPerSession) +
                                                    " handles per session: delete tensors that are no longer needed");
   }
@@ -170,7 +173,8 @@ llvm::Error StepRun::checkReleases() {
   for (size_t index = 0; index < length(binds.releases); ++index) {
     uint64_t id = binds.releases->Get(static_cast<flatbuffers::uoffset_t>(index));
     auto found = session.handles.find(id);
-    if (found == session.handles.end() || found->second.isLeaving) {
+    const bool isElsewhere = session.elsewhere.contains(id);
+    if (!isElsewhere && (found == session.handles.end() || found->second.isLeaving)) {
       return requestError(wire::ErrorCode_Handle,
                           "cannot release handle " + Twine(id) + ": this session has no such handle");
     }
@@ -210,8 +214,8 @@ RunPart StepRun::part(uint64_t since, bool isPrivate) const {
     }
   }
   for (uint64_t id : releases) {
-    if (uint64_t value = session.handles.find(id)->second.value.id; value >= since) {
-      drops.push_back(value);
+    if (auto found = session.handles.find(id); found != session.handles.end() && found->second.value.id >= since) {
+      drops.push_back(found->second.value.id);
     }
   }
   return {.code = &code(),
@@ -232,13 +236,22 @@ PrivacyReport StepRun::report() const {
 void StepRun::keep() {
   const auto &results = plan->facts.results;
   kept.reserve(plan->facts.keeps);
+  others.reserve(plan->facts.joint ? length(binds.results) : 0);
   for (size_t index = 0; index < results.size(); ++index) {
     if (results[index].kind == StepResult::Keep) {
-      uint64_t id = binds.results->Get(static_cast<flatbuffers::uoffset_t>(kept.size()));
+      const size_t at = plan->facts.joint ? plan->facts.joint->kept[kept.size()] : kept.size();
+      uint64_t id = binds.results->Get(static_cast<flatbuffers::uoffset_t>(at));
       const Value value{.type = results[index].type, .id = fresh[index]};
       session.handles.try_emplace(
           id, Handle{value, nullptr, resultLabels[index], heldBytes(results[index].type, resultLabels[index])});
       kept.push_back(id);
+    }
+  }
+  for (size_t index = 0; plan->facts.joint && index < length(binds.results); ++index) {
+    const uint64_t id = binds.results->Get(static_cast<flatbuffers::uoffset_t>(index));
+    if (!session.handles.contains(id)) {
+      session.elsewhere.insert(id);
+      others.push_back(id);
     }
   }
 }
@@ -265,7 +278,9 @@ void StepRun::apply() {
   session.dropped.reserve(asked.size() + bound->sentAhead.size() + replaced.size());
   releases = std::move(asked);
   for (uint64_t id : releases) {
-    session.handles.find(id)->second.isLeaving = true;
+    if (auto found = session.handles.find(id); found != session.handles.end()) {
+      found->second.isLeaving = true;
+    }
   }
 }
 
@@ -275,8 +290,8 @@ size_t StepRun::extraBytes(uint64_t since) const {
     bytes += each.id < since ? each.state->value.type.bytes() : 0;
   }
   for (uint64_t id : releases) {
-    const Value &value = session.handles.find(id)->second.value;
-    bytes += value.id < since ? value.type.bytes() : 0;
+    auto found = session.handles.find(id);
+    bytes += found != session.handles.end() && found->second.value.id < since ? found->second.value.type.bytes() : 0;
   }
   return bytes;
 }
@@ -297,6 +312,7 @@ void StepRun::commit(Memory &memory) {
     }
   }
   kept.clear();
+  others.clear();
   fresh.clear();
   replaced.clear();
   for (uint64_t number : bound->sentAhead) {
@@ -325,12 +341,60 @@ llvm::Error StepRun::bind(bool follows) {
   }
   bound->admitTables(/*isReadable=*/false);
   resultLabels = joinLabels(bound->labels, plan->facts.dependence);
+  if (session.group) {
+    return checkShares();
+  }
   auto made = PrivateStep::make(books, machine, request, binds, session, plan, *bound, follows);
   if (!made) {
     return made.takeError();
   }
   privacy = std::move(*made);
   return privacy ? privacy->label(resultLabels) : llvm::Error::success();
+}
+
+/// What other members get must be theirs to see, by the word of this owner; and private tables have no joint steps yet.
+llvm::Error StepRun::checkShares() const {
+  std::set<Source> sources, shown;
+  for (size_t index = 0; index < bound->labels.size(); ++index) {
+    const LabelPtr &label = bound->labels[index];
+    if (!label) {
+      return requestError(wire::ErrorCode_Refused, "a value of unknown origin cannot take part in a joint step");
+    }
+    sources.insert(label->sources().begin(), label->sources().end());
+    if (plan->facts.joint->shown[index]) {
+      shown.insert(label->sources().begin(), label->sources().end());
+    }
+  }
+  std::lock_guard lock(books.mutex);
+  for (const Source &source : sources) {
+    auto policy = books.store->policy(source);
+    if (!policy) {
+      return policy.takeError();
+    }
+    if (*policy != Policy::open) {
+      return requestError(wire::ErrorCode_Refused,
+                          "dataset '" + source.name + "' is private, and private tables do not take part in steps of "
+                                                      "several owners yet; use it at its owner alone");
+    }
+  }
+  const Group &group = *session.group;
+  for (const Source &source : shown) {
+    for (unsigned role = 0; role < group.parties(); ++role) {
+      auto sharing = role == group.role() ? llvm::Expected<Sharing>(Sharing::clear)
+                                        : books.store->sharing(source, group.member(role));
+      if (!sharing) {
+        return sharing.takeError();
+      }
+      if (*sharing != Sharing::clear) {
+        return requestError(wire::ErrorCode_Refused,
+                            "this step shows other members of the group what rows of dataset '" + source.name +
+                                "' sum up to, and its data owner does not share it with " + group.nameOf(role) +
+                                "; the data owner does so with owner.share('" + source.name +
+                                "', with_=[...], level='clear')");
+      }
+    }
+  }
+  return llvm::Error::success();
 }
 
 llvm::Error StepRun::stage(const StepRun *first) {

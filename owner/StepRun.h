@@ -74,6 +74,7 @@ public:
 private:
   llvm::Error bind(bool follows);
   llvm::Error checkResults();
+  llvm::Error checkShares() const;
   llvm::Error checkRoom();
   llvm::Error checkReleases();
   llvm::Error checkPublishes();
@@ -99,6 +100,7 @@ private:
   size_t keepBytes = 0;               ///< of the values that it keeps
   size_t reserved = 0;                ///< of Sessions::holdings, until the commit or the end
   std::vector<uint64_t> kept;         ///< new handles, until the commit or the end
+  std::vector<uint64_t> others;       ///< of a joint step, likewise: of values that other members have
   /// Per result the number of its new value, 0 where it is published; empty once it has landed.
   std::vector<uint64_t> fresh;
   /// States that were replaced, with their values of before.

@@ -81,6 +81,10 @@ public:
   llvm::Expected<bool> hasAccess(const std::string &name, const std::string &account) {
     return account == kLocalClient ? true : books->hasAccess(name, account);
   }
+  /// What another owner may see of a source; nothing of what this owner does not have.
+  llvm::Expected<Sharing> sharing(const Source &source, const signing::PublicKey &member) {
+    return source.owner == ownKey ? books->sharing(source, member) : Sharing::none;
+  }
   llvm::Error setPolicy(const std::string &name, Policy policy) { return books->setPolicy(name, policy); }
   /// Those of the present; of what another owner has those of a new one.
   llvm::Expected<PrivacyDefaults> defaults(const Source &source) {

@@ -72,11 +72,10 @@ llvm::Error plain(llvm::Error error) {
   });
 }
 
-/// The answer of one kind, or a WorkerError.
-template <class Body>
-llvm::Expected<std::pair<const Body *, WorkerAnswer>>
-ask(WorkerPort &port, FlatBufferBuilder &builder, calls::CallBody kind, flatbuffers::Offset<void> body, Memory memory,
-    const CallControl &control, calls::AnswerBody expected) {
+/// The answer, or a WorkerError.
+llvm::Expected<std::pair<const calls::Answer *, WorkerAnswer>>
+askAny(WorkerPort &port, FlatBufferBuilder &builder, calls::CallBody kind, flatbuffers::Offset<void> body,
+       Memory memory, const CallControl &control) {
   builder.Finish(calls::CreateCall(builder, kind, body));
   WorkerCall call;
   call.bytes = {reinterpret_cast<const char *>(builder.GetBufferPointer()), builder.GetSize()};
@@ -99,11 +98,65 @@ ask(WorkerPort &port, FlatBufferBuilder &builder, calls::CallBody kind, flatbuff
   if (const auto *failure = root->body_as_Failure()) {
     return llvm::make_error<WorkerError>(errorOf(*failure), failure->is_unknown(), failure->is_lasting());
   }
-  if (root->body_type() != expected) {
-    return brokenWorker("the worker answered " + Twine(calls::EnumNameAnswerBody(root->body_type())) + ", expected " +
+  return std::pair(root, std::move(answer));
+}
+
+/// The body of an answer, where it is of this kind.
+template <class Body>
+llvm::Expected<const Body *> bodyOf(const calls::Answer &root, calls::AnswerBody expected) {
+  if (root.body_type() != expected) {
+    return brokenWorker("the worker answered " + Twine(calls::EnumNameAnswerBody(root.body_type())) + ", expected " +
                         calls::EnumNameAnswerBody(expected));
   }
-  return std::pair(static_cast<const Body *>(root->body()), std::move(answer));
+  return static_cast<const Body *>(root.body());
+}
+
+/// The answer of one kind, or a WorkerError.
+template <class Body>
+llvm::Expected<std::pair<const Body *, WorkerAnswer>>
+ask(WorkerPort &port, FlatBufferBuilder &builder, calls::CallBody kind, flatbuffers::Offset<void> body, Memory memory,
+    const CallControl &control, calls::AnswerBody expected) {
+  auto answer = askAny(port, builder, kind, body, std::move(memory), control);
+  if (!answer) {
+    return answer.takeError();
+  }
+  auto found = bodyOf<Body>(*answer->first, expected);
+  if (!found) {
+    return found.takeError();
+  }
+  return std::pair(*found, std::move(answer->second));
+}
+
+/// Begins a run, and goes on with it after each exchange of a joint step.
+llvm::Expected<std::pair<const calls::Ran *, WorkerAnswer>>
+askToRun(WorkerPort &port, FlatBufferBuilder &builder, flatbuffers::Offset<void> body, const Memory &memory,
+         uint64_t run, const CallControl &control) {
+  auto answer = askAny(port, builder, calls::CallBody_Run, body, memory, control);
+  while (answer && answer->first->body_type() == calls::AnswerBody_Waits && control.exchange) {
+    Memory &frames = answer->second.memory;
+    for (std::shared_ptr<runtime::Buffer> &frame : frames) {
+      const size_t bytes = frame ? frame->size() : 0;
+      frame = frame ? port.taken(std::move(frame), bytes) : nullptr;
+      if (!frame) {
+        return brokenWorker("the worker sends a frame that cannot be read");
+      }
+    }
+    auto came = control.exchange(std::move(frames));
+    if (!came) {
+      return came.takeError();
+    }
+    builder.Clear();
+    answer = askAny(port, builder, calls::CallBody_Resume, calls::CreateResume(builder, run).Union(), std::move(*came),
+                    control);
+  }
+  if (!answer) {
+    return answer.takeError();
+  }
+  auto ran = bodyOf<calls::Ran>(*answer->first, calls::AnswerBody_Ran);
+  if (!ran) {
+    return ran.takeError();
+  }
+  return std::pair(*ran, std::move(answer->second));
 }
 
 flatbuffers::Offset<calls::PriceLimits> write(FlatBufferBuilder &builder, const PriceLimits &limits) {
@@ -128,13 +181,15 @@ bool isUnknown(llvm::Error &error) {
 } // namespace
 
 llvm::Expected<DescribedCode> WorkerStub::describe(llvm::StringRef program, llvm::StringRef debug,
-                                                   const PriceLimits &limits, const runtime::StopFlag *stop) {
+                                                   const PriceLimits &limits, const runtime::StopFlag *stop,
+                                                   const RoleOfGroup &role) {
   auto code = std::make_shared<CodeRef>(*this, newId());
+  code->role = role;
   code->program = runtime::copyOf(program.data(), program.size());
   code->debug = runtime::copyOf(debug.data(), debug.size());
   code->limits = limits;
   FlatBufferBuilder builder(128);
-  auto body = calls::CreateDescribe(builder, code->id, write(builder, limits));
+  auto body = calls::CreateDescribe(builder, code->id, write(builder, limits), role.role, role.parties);
   auto answer = ask<calls::Described>(*port, builder, calls::CallBody_Describe, body.Union(),
                                       {code->program, code->debug}, {.stop = stop}, calls::AnswerBody_Described);
   if (!answer) {
@@ -156,7 +211,8 @@ llvm::Error WorkerStub::teach(const CodeRef &code, const runtime::StopFlag *stop
   }
   FlatBufferBuilder builder(256 + code.terms.size());
   if (!code.of) {
-    auto body = calls::CreateDescribe(builder, code.id, write(builder, code.limits));
+    auto body =
+        calls::CreateDescribe(builder, code.id, write(builder, code.limits), code.role.role, code.role.parties);
     auto answer = ask<calls::Described>(*port, builder, calls::CallBody_Describe, body.Union(),
                                         {code.program, code.debug}, {.stop = stop}, calls::AnswerBody_Described);
     return answer ? llvm::Error::success() : answer.takeError();
@@ -364,8 +420,7 @@ llvm::Expected<RanParts> WorkerStub::runParts(llvm::ArrayRef<RunPart> parts, con
     llvm::scope_exit forget([&] { drop({}, {}, run); }); // unless it has ended, as one that waits
     CallControl own = control;
     own.answerBuffers = parts.size() * facts.results.size();
-    auto answer =
-        ask<calls::Ran>(*port, builder, calls::CallBody_Run, body.Union(), bound.memory, own, calls::AnswerBody_Ran);
+    auto answer = askToRun(*port, builder, body.Union(), bound.memory, run, own);
     if (answer) {
       forget.release();
     }

@@ -15,6 +15,7 @@
 
 #include <array>
 #include <atomic>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -36,6 +37,7 @@ struct CodeRef : std::enable_shared_from_this<CodeRef> {
   const uint64_t id;
   std::shared_ptr<runtime::Buffer> program, debug;
   PriceLimits limits;
+  RoleOfGroup role;
   /// Of a proved one: its program, its terms, and the digest of the module that was proved.
   std::shared_ptr<const CodeRef> of;
   std::string terms;
@@ -78,6 +80,8 @@ struct CallControl {
   std::atomic<uint32_t> *progress = nullptr;
   bool *isSent = nullptr;    ///< set right before the call
   size_t answerBuffers = 16; ///< at most
+  /// Of a joint step: sends the frames of an exchange, and returns those that came. Null: the step waits for nobody.
+  std::function<llvm::Expected<Memory>(Memory frames)> exchange = nullptr;
 };
 
 struct RanParts {
@@ -106,7 +110,7 @@ public:
   unsigned threads() const { return port ? port->threads() : 1; }
 
   llvm::Expected<DescribedCode> describe(llvm::StringRef program, llvm::StringRef debug, const PriceLimits &limits,
-                                         const runtime::StopFlag *stop = nullptr);
+                                         const runtime::StopFlag *stop = nullptr, const RoleOfGroup &role = {});
   /// A proof for the program of `facts`. `isLasting` is set where it fails.
   llvm::Expected<ProvedCode> prove(const std::shared_ptr<const CodeRef> &program, const runtime::ProgramFacts &facts,
                                    const runtime::PrivateTerms &terms, const PriceLimits &limits, bool &isLasting,

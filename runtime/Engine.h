@@ -55,8 +55,9 @@ class Suspended {
 public:
   virtual ~Suspended();
   std::vector<std::shared_ptr<Buffer>> frames; ///< to send
-  /// Goes on with the frames that came. Once; stop flag and pools of `start` may be gone.
-  virtual llvm::Expected<RunOutcome> resume(llvm::ArrayRef<std::shared_ptr<Buffer>> came) = 0;
+  /// Goes on with the frames that came, once. Stop flag, pools and profile are those of `options`; `start`'s may be gone.
+  virtual llvm::Expected<RunOutcome> resume(llvm::ArrayRef<std::shared_ptr<Buffer>> came,
+                                            const RunOptions &options) = 0;
 };
 
 /// A program that an engine prepared for repeated runs. Immutable: a run changes only its own memory.

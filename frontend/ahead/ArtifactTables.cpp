@@ -26,6 +26,9 @@ public:
   SpecifiedRows(std::shared_ptr<SpecifiedTables> tables, size_t position, std::shared_ptr<RowReader> recorded)
       : tables_(std::move(tables)), position_(position), recorded_(std::move(recorded)) {}
 
+  std::shared_ptr<RowReader> ofMember(const std::shared_ptr<Session> &, unsigned) override {
+    raise(ErrorKind::Unsupported, "a table that is described ahead of time does not take part in groups yet");
+  }
   at::Tensor rows(const std::vector<std::string> &columns, bool alone, at::ScalarType dtype,
                   const RowNumbers &numbers) override {
     (*tables_)[position_].read.insert(columns.begin(), columns.end());

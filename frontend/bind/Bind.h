@@ -14,6 +14,7 @@ namespace sojourn::frontend {
 using Ranges = std::map<std::string, std::pair<double, double>>;
 
 void bindArtifact(pybind11::module_ &m);
+void bindParties(pybind11::module_ &m);
 void bindPrivacy(pybind11::module_ &m);
 void bindForeign(pybind11::module_ &m);
 void bindReads(pybind11::module_ &m);

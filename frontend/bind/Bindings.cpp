@@ -175,6 +175,7 @@ PYBIND11_MODULE(_sojourn, m) {
           py::arg("meanings") = std::map<std::string, PythonMeaning>(), py::arg("fill_texts") = Words(),
           py::arg("bound_texts") = WordPairs())
       .def("describe", &EmbeddedOwner::describe, py::arg("dataset"), py::arg("text"), py::arg("tags"))
+      .def("share", &EmbeddedOwner::share, py::arg("dataset"), py::arg("keys"), py::arg("level"))
       .def("set_defaults", &EmbeddedOwner::setDefaults, py::arg("dataset"), py::arg("noise_multiplier"),
            py::arg("clip"), py::arg("metric_bound"))
       .def_property_readonly("key", &EmbeddedOwner::key)
@@ -251,6 +252,7 @@ PYBIND11_MODULE(_sojourn, m) {
         return publishLater(tensors, {bound, epsilon, delta});
       },
       py::arg("tensors"), py::arg("bound") = 0.0, py::arg("epsilon") = 0.0, py::arg("delta") = 0.0);
+  bindParties(m);
   bindPrivacy(m);
   // Waiting for a session politely needs no release here: nobody waits with the interpreter held.
   m.def(

@@ -6,6 +6,7 @@
 #include "frontend/Raise.h"
 #include "frontend/compile/Import.h"
 #include "passes/Passes.h"
+#include "passes/parties/Placement.h"
 #include "runtime/Program.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -144,9 +145,47 @@ namespace {
 using AfterPhase = std::function<void(llvm::StringRef, mlir::ModuleOp)>;
 using OnError = std::function<void(mlir::Diagnostic &)>;
 
-/// Runs all phases on a trace; the compiler's lock is held. No module if a pass refuses.
+wire::Place placeOf(const parties::Where &where) {
+  wire::Place place;
+  if (where.isAt()) {
+    place.kind = wire::Place::Kind::At;
+    place.role = where.role;
+  } else if (where.isParts()) {
+    place.kind = wire::Place::Kind::Parts;
+    place.stride = where.stride;
+    for (const parties::Segment &segment : *where.segments) {
+      place.segments.push_back({segment.role, segment.rows});
+    }
+  }
+  return place;
+}
+
+/// Of a module in core form, where members of a group can compute it together.
+mlir::FailureOr<std::shared_ptr<const wire::ResultPlaces>> placesOf(mlir::ModuleOp core) {
+  auto step = core.lookupSymbol<mlir::func::FuncOp>(kStepName);
+  auto placement = parties::Placement::of(step);
+  if (mlir::failed(placement)) {
+    return mlir::failure();
+  }
+  auto places = std::make_shared<wire::ResultPlaces>();
+  mlir::Operation *exit = step.getBody().front().getTerminator();
+  for (mlir::OpOperand &result : exit->getOpOperands()) {
+    const auto kind = step.getResultAttrOfType<mlir::StringAttr>(result.getOperandNumber(), kResultAttr).getValue();
+    const wire::Place place = placeOf((*placement)->whereOfResult(result.getOperandNumber()));
+    if (parseStepResult(kind) == StepResult::Keep) {
+      places->kept.push_back(place);
+    } else if (parseStepResult(kind) == StepResult::Publish) {
+      auto shape = mlir::cast<mlir::RankedTensorType>(result.get().getType()).getShape();
+      places->published.push_back({place, shape.vec()});
+    }
+  }
+  return std::shared_ptr<const wire::ResultPlaces>(std::move(places));
+}
+
+/// Runs all phases on a trace; the compiler's lock is held. No module if a pass refuses. `places`: of a group's results.
 mlir::OwningOpRef<mlir::ModuleOp> lower(Compiler &compiler, const Trace &trace, const std::vector<OpLines> *lines,
-                                        const AfterPhase &afterPhase, const OnError &onError) {
+                                        const AfterPhase &afterPhase, const OnError &onError,
+                                        std::shared_ptr<const wire::ResultPlaces> &places) {
   mlir::ScopedDiagnosticHandler handler(&compiler.context, [&](mlir::Diagnostic &diagnostic) {
     if (diagnostic.getSeverity() == mlir::DiagnosticSeverity::Error) {
       onError(diagnostic);
@@ -157,6 +196,13 @@ mlir::OwningOpRef<mlir::ModuleOp> lower(Compiler &compiler, const Trace &trace, 
   if (mlir::failed(runPhases(*module, "captured", "core", afterPhase))) {
     return {};
   }
+  if (trace.parties > 0) {
+    auto found = placesOf(*module);
+    if (mlir::failed(found)) {
+      return {};
+    }
+    places = std::move(*found);
+  }
   return module;
 }
 
@@ -164,13 +210,15 @@ mlir::OwningOpRef<mlir::ModuleOp> lower(Compiler &compiler, const Trace &trace, 
 std::optional<size_t> findRefused(Compiler &compiler, const Trace &trace) {
   std::optional<size_t> record;
   bool first = true;
+  std::shared_ptr<const wire::ResultPlaces> places;
   lower(
       compiler, trace, /*lines=*/nullptr, [](llvm::StringRef, mlir::ModuleOp) {},
       [&](mlir::Diagnostic &diagnostic) {
         if (std::exchange(first, false)) {
           record = recordAt(diagnostic.getLocation());
         }
-      });
+      },
+      places);
   return record;
 }
 
@@ -205,7 +253,7 @@ Compilation compileTrace(const Trace &trace) {
         result.failure = diagnostic.str() + " (" + describeLocation(diagnostic.getLocation()) + ")";
       }
     };
-    mlir::OwningOpRef<mlir::ModuleOp> module = lower(compiler, trace, &lines, afterPhase, onError);
+    mlir::OwningOpRef<mlir::ModuleOp> module = lower(compiler, trace, &lines, afterPhase, onError, compiled->places);
     if (!module) {
       dump.write("refusal.txt", result.failure);
       result.refusedOp = findRefused(compiler, trace);

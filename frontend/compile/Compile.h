@@ -19,6 +19,7 @@ namespace sojourn::frontend {
 struct CompiledTrace {
   std::string program, debug;
   std::array<uint8_t, 32> hash{};
+  std::shared_ptr<const wire::ResultPlaces> places; ///< of a group's program; else null
   double compileSeconds = 0;
   size_t bytes() const { return program.size() + debug.size(); }
 };

@@ -120,7 +120,7 @@ std::optional<Explanation> compareInputs(const Trace &trace, const std::vector<W
   size_t now = 0, then = 0;
   const std::vector<Word> &inputs = trace.inputs;
   auto text = [](const std::vector<Word> &stream, size_t at) {
-    const bool isUpload = static_cast<InputKind>(stream[at + 1]) == InputKind::Upload;
+    const bool isUpload = inputKindOf(stream[at + 1]) == InputKind::Upload;
     return (isUpload ? "an upload, " : "a value at the owner, ") +
            tensorText(&stream[at + 2], static_cast<size_t>(stream[at + 3]), &stream[at + 4]);
   };

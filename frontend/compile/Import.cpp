@@ -39,6 +39,9 @@ public:
     OwningOpRef<ModuleOp> module = ModuleOp::create(unknown);
     (*module)->setAttr("sojourn.promotion", builder_.getStringAttr("torch"));
     (*module)->setAttr("sojourn.phase", builder_.getStringAttr("captured"));
+    if (trace_.parties > 0) {
+      (*module)->setAttr(kPartiesAttr, builder_.getI64IntegerAttr(trace_.parties));
+    }
     defaultFloat_ = parsed.nodes.empty() ? Element::f32 : parsed.nodes.front().defaultFloat;
     (*module)->setAttr(kDefaultFloatAttr, TypeAttr::get(typeOf(&context_, defaultFloat_)));
     builder_.setInsertionPointToEnd(module->getBody());
@@ -47,8 +50,11 @@ public:
     builder_.setInsertionPointToStart(block);
 
     SmallVector<DictionaryAttr> argumentAttrs;
-    auto attributesOf = [&](StringRef name, StringRef kind, bool trains = false) {
+    auto attributesOf = [&](StringRef name, StringRef kind, bool trains = false, std::optional<NamedAttribute> place = {}) {
       SmallVector<NamedAttribute> named = {builder_.getNamedAttr(name, builder_.getStringAttr(kind))};
+      if (place) {
+        named.push_back(*place);
+      }
       if (trains) {
         named.push_back(builder_.getNamedAttr("sojourn.trained", builder_.getUnitAttr()));
       }
@@ -56,8 +62,8 @@ public:
     };
     llvm::DenseSet<Word> trained(parsed.trained.begin(), parsed.trained.end());
     auto isTrained = [&](Word storage) { return trained.contains(storage); };
-    auto addArgument = [&](Type type, StringRef kind, bool trains = false) {
-      argumentAttrs.push_back(attributesOf("sojourn.kind", kind, trains));
+    auto addArgument = [&](Type type, StringRef kind, bool trains = false, std::optional<NamedAttribute> place = {}) {
+      argumentAttrs.push_back(attributesOf("sojourn.kind", kind, trains, place));
       return block->addArgument(type, unknown);
     };
     roots_.resize(trace_.storageCount);
@@ -65,8 +71,8 @@ public:
       for (const Input &input : parsed.inputs) {
         if (input.kind == kind) {
           bool isState = kind == InputKind::State;
-          roots_[input.storage] =
-              addArgument(refType(input.layout), isState ? "state" : "upload", isState && isTrained(input.storage));
+          roots_[input.storage] = addArgument(refType(input.layout), isState ? "state" : "upload",
+                                              isState && isTrained(input.storage), placeOf(input.place));
         }
       }
     }
@@ -101,7 +107,11 @@ public:
         types.push_back(column.sizes.empty() ? element : RankedTensorType::get(column.sizes, element));
       }
       int64_t rows = table.rows < 0 ? ShapedType::kDynamic : table.rows;
-      tables_.push_back(addArgument(TableType::get(&context_, rows, names, types), "table"));
+      std::optional<NamedAttribute> role;
+      if (table.role >= 0) {
+        role = builder_.getNamedAttr(kPartyAttr, builder_.getI64IntegerAttr(table.role));
+      }
+      tables_.push_back(addArgument(TableType::get(&context_, rows, names, types), "table", /*trains=*/false, role));
     }
 
     size_t index = 0;
@@ -137,6 +147,24 @@ private:
     for (const Argument &child : argument.children) {
       eachSlot(child, visit);
     }
+  }
+
+  /// The attribute of a state that not all members of a group have.
+  std::optional<NamedAttribute> placeOf(Word id) {
+    const wire::Place place = PlaceTable::get().at(id);
+    switch (place.kind) {
+    case wire::Place::Kind::All: break;
+    case wire::Place::Kind::At: return builder_.getNamedAttr(kPartyAttr, builder_.getI64IntegerAttr(place.role));
+    case wire::Place::Kind::Parts: {
+      SmallVector<int64_t> roles, rows;
+      for (const wire::Place::Segment &segment : place.segments) {
+        roles.push_back(segment.role);
+        rows.push_back(segment.rows);
+      }
+      return builder_.getNamedAttr(kPartsAttr, PartsAttr::get(&context_, roles, rows, place.stride));
+    }
+    }
+    return std::nullopt;
   }
 
   RefType refType(const Layout &layout) {

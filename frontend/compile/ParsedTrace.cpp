@@ -15,13 +15,13 @@ public:
     stream_ = &trace_.inputs;
     for (at_ = 0; at_ < stream_->size();) {
       int64_t id = next();
-      auto kind = static_cast<InputKind>(next());
+      const Word kind = next();
       Layout layout = parseLayout(static_cast<Element>(next()));
-      parsed_.inputs.push_back({id, kind, std::move(layout)});
+      parsed_.inputs.push_back({id, inputKindOf(kind), placeIdOf(kind), std::move(layout)});
     }
     stream_ = &trace_.tables;
     for (at_ = 0; at_ < stream_->size();) {
-      Table table{next(), next(), {}};
+      Table table{next(), next(), next(), {}};
       for (Word count = next(); count > 0; --count) {
         Word name = next();
         auto element = static_cast<Element>(next());

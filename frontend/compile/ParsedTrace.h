@@ -36,6 +36,7 @@ struct Node {
 struct Table {
   Word name = 0;
   int64_t rows = 0;
+  Word role = -1; ///< of a group's table
   struct Column {
     Word name;
     Element element;
@@ -47,6 +48,7 @@ struct Table {
 struct Input {
   int64_t storage;
   InputKind kind;
+  Word place; ///< number in PlaceTable
   Layout layout;
 };
 

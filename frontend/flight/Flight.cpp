@@ -52,7 +52,7 @@ void Flight::land() {
 
 void Flight::commit() {
   DeviceLock lock(session->mutex());
-  session->commit(*recording, call.kept, call.step.results);
+  session->commit(*recording, call.kept, call.step.results, call.step.places.get());
   putBack();
 }
 
@@ -66,9 +66,10 @@ void Flight::hold(const std::shared_ptr<Trip> &trip) {
   }
   ++trip->held;
   std::vector<uint64_t> results = call.step.results;
+  const std::shared_ptr<const wire::ResultPlaces> places = call.step.places;
   DeviceLock lock(session->mutex());
   held->add(call, *recording);
-  session->commit(*recording, call.kept, results);
+  session->commit(*recording, call.kept, results, places.get());
   putBack();
 }
 

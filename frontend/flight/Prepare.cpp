@@ -16,6 +16,7 @@ void Flight::raiseRefusal() const {
 /// Says what lives on, is published and trained.
 void Flight::finish() {
   Trace &trace = recording->trace;
+  trace.parties = static_cast<unsigned>(session->members().size());
   DeviceLock lock(session->mutex());
   recording->forgetReplaced(kNotRun);
   for (size_t id = 0; id < recording->storages.size(); ++id) {
@@ -120,13 +121,14 @@ void Flight::prepare() {
     }
     call.compiled = compilation.compiled;
     call.step.hash = call.compiled->hash;
+    call.step.places = call.compiled->places;
     call.step.program = call.compiled->program;
     call.step.debug = call.compiled->debug;
     call.step.slots = trace.slots;
     call.step.slots.insert(call.step.slots.end(), compilation.numbers.begin(), compilation.numbers.end());
     refusalKind_ = ErrorKind::Refused;
     try {
-      refusal_ = session->offline() ? "" : session->spending().refusalOf(call.step, session->connection().client());
+      refusal_ = session->offline() || session->isGroup() ? "" : session->spending().refusalOf(call.step, session->connection().client());
     } catch (...) {
       // The owner could not be asked about its tables: nothing was sent, and nothing of it is kept.
       failure = translatedFailure();

@@ -66,6 +66,15 @@ class PlainRows final : public RowReader {
 public:
   explicit PlainRows(std::shared_ptr<const owner::Dataset> dataset) : dataset_(std::move(dataset)), rows_(dataset_) {}
 
+  std::shared_ptr<RowReader> ofMember(const std::shared_ptr<Session> &group, unsigned role) override {
+    if (group) {
+      raise(ErrorKind::Error, "table " + std::to_string(role) + " of the group is a plain table of this process, "
+                                                                "expected one at an owner; sojourn.pooled joins plain "
+                                                                "tables");
+    }
+    return std::make_shared<PlainRows>(dataset_);
+  }
+
   at::Tensor rows(const std::vector<std::string> &columns, bool alone, at::ScalarType dtype,
                   const RowNumbers &numbers) override {
     std::vector<int64_t> sizes{numbers.size};
@@ -89,6 +98,7 @@ private:
 owner::Environment environmentOf(const std::string &store, runtime::Profile *profile) {
   owner::Environment environment = owner::Environment::system(store);
   environment.worker = owner::cpuWorkers({.profile = profile});
+  environment.isNeighbour = true;
   return environment;
 }
 
@@ -126,6 +136,24 @@ void EmbeddedOwner::add(const std::string &name, const Source &source, const Reg
 void EmbeddedOwner::describe(const std::string &dataset, const std::string &text,
                              const std::vector<std::string> &tags) {
   if (llvm::Error error = owner_.describe(dataset, text, tags)) {
+    raise(ErrorKind::Error, llvm::toString(std::move(error)));
+  }
+}
+
+void EmbeddedOwner::share(const std::string &dataset, const std::vector<std::string> &keys, const std::string &level) {
+  const auto sharing = owner::parseSharing(level);
+  if (!sharing) {
+    raise(ErrorKind::Error, "level '" + level + "' is unknown; expected 'none' or 'clear'");
+  }
+  std::vector<signing::PublicKey> members;
+  for (const std::string &key : keys) {
+    const auto parsed = signing::parseKey(key);
+    if (!parsed) {
+      raise(ErrorKind::Error, "'" + key + "' is no public key of an owner, expected 64 hexadecimal digits");
+    }
+    members.push_back(*parsed);
+  }
+  if (llvm::Error error = owner_.share(dataset, members, *sharing)) {
     raise(ErrorKind::Error, llvm::toString(std::move(error)));
   }
 }

@@ -37,8 +37,10 @@ std::shared_ptr<RemoteDevice> deviceOf(const OpInfo &info, Args args, bool &isLa
       const auto &owner = remoteImpl(tensor)->remoteStorage()->device;
       if (device && device != owner) {
         fail(ErrorKind::Error, info,
-             "operands are at two owners (" + device->device().str() + " and " + owner->device().str() +
-                 "), but a step runs at one owner; publish one of them and upload it to the other");
+             "operands are at two places (" + device->device().str() + ", " + device->address() + ", and " +
+                 owner->device().str() + ", " + owner->address() +
+                 "); a step of several owners has a device of its own: parties = sojourn.parties(a, b), with rows by "
+                 "parties.rows(...) and uploads by .to(parties.device)");
       }
       if (!device) {
         device = owner;

@@ -90,7 +90,7 @@ void Recording::truncate(const Trace::Mark &mark) {
   trace.truncate(mark);
   size_t states = 0, uploadCount = 0;
   for (size_t at = 0; at < trace.inputs.size(); at += 4 + 2 * trace.inputs[at + 3]) {
-    ++(trace.inputs[at + 1] == static_cast<Word>(InputKind::State) ? states : uploadCount);
+    ++(inputKindOf(trace.inputs[at + 1]) == InputKind::State ? states : uploadCount);
   }
   stateHandles.resize(states);
   uploads.resize(uploadCount);
@@ -123,7 +123,7 @@ namespace {
 /// Where an input is described, and how many of its kind come before it.
 std::pair<size_t, size_t> inputOf(const Trace &trace, int64_t id) {
   size_t at = 0, before[2] = {0, 0};
-  auto isUpload = [&] { return static_cast<InputKind>(trace.inputs[at + 1]) == InputKind::Upload; };
+  auto isUpload = [&] { return inputKindOf(trace.inputs[at + 1]) == InputKind::Upload; };
   for (; trace.inputs[at] != id; at += 4 + 2 * static_cast<size_t>(trace.inputs[at + 3])) {
     ++before[isUpload() ? 1 : 0];
   }

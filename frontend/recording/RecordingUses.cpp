@@ -55,8 +55,8 @@ int64_t Recording::idOf(Storage &storage) {
   reads = std::max(reads, storage.reads);
   const int64_t id = enter(storage);
   auto &inputs = trace.inputs;
-  inputs.insert(inputs.end(), {id, static_cast<Word>(kind), static_cast<Word>(elementOf(storage.dtype)),
-                               static_cast<Word>(storage.sizes.size())});
+  inputs.insert(inputs.end(), {id, inputWord(kind, storage.handle ? storage.place : 0),
+                               static_cast<Word>(elementOf(storage.dtype)), static_cast<Word>(storage.sizes.size())});
   inputs.insert(inputs.end(), storage.sizes.begin(), storage.sizes.end());
   inputs.insert(inputs.end(), storage.strides.begin(), storage.strides.end());
   if (kind == InputKind::State) {

@@ -69,6 +69,7 @@ struct Storage : c10::intrusive_ptr_target {
   const uint64_t serial; ///< no other storage of the process has it
 
   uint64_t handle = 0; ///< at the owner; 0 while it exists in the trace only
+  Word place = 0;      ///< of a value of a group, by its number (PlaceTable)
   at::Tensor upload;   ///< host copy until the owner has it
   int input = -1;      ///< position among an artifact's inputs
   Reason lost;         ///< why the value is gone (a dropped step), else nullptr

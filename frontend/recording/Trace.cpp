@@ -31,6 +31,28 @@ const OpEntry &OpTable::at(Word id) const {
   return entries_.at(id);
 }
 
+PlaceTable &PlaceTable::get() {
+  static PlaceTable table;
+  return table;
+}
+
+Word PlaceTable::intern(const wire::Place &place) {
+  if (place.kind == wire::Place::Kind::All) {
+    return 0;
+  }
+  std::lock_guard lock(mutex_);
+  auto [known, isNew] = ids_.try_emplace(place, static_cast<Word>(places_.size()));
+  if (isNew) {
+    places_.push_back(place);
+  }
+  return known->second;
+}
+
+wire::Place PlaceTable::at(Word id) const {
+  std::lock_guard lock(mutex_);
+  return places_[static_cast<size_t>(id)];
+}
+
 StringTable &StringTable::get() {
   static StringTable table;
   return table;

@@ -6,11 +6,14 @@
 #define SOJOURN_FRONTEND_RECORDING_TRACE_H
 
 #include "dialect/elements/Elements.h"
+#include "runtime/wire/Place.h"
 
 #include <compare>
 #include <cstdint>
 #include <deque>
+#include <map>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -60,12 +63,28 @@ private:
 ///          result: element, rank, sizes..., strides... (next storage id each), or -1 (undefined)
 /// Outputs: keep count, storage ids..., publish count, storage ids..., trained count, storage ids...
 /// DefaultFloat: element, the process's default dtype from here on; f32 where a trace says nothing
-/// Tables are a third, small stream: name, rows (-1: any number), column count, (name, element, rank, entry
-/// sizes...)...
+/// Tables are a third, small stream: name, rows (-1: any number), role (-1: of a single owner), column count, (name,
+/// element, rank, entry sizes...)...
 enum class Record : Word { Op = 1, Outputs = 2, DefaultFloat = 3 };
 
-/// What an input is: a State or an Upload (dialect/Signature.h).
+/// What an input is: a State or an Upload (dialect/Signature.h). Its word says, too, where a state of a group lies.
 using InputKind = StepArg;
+
+/// Places that inputs name; ids are stable within a process. 0 is a place at all members, and any of a single owner.
+class PlaceTable {
+public:
+  static PlaceTable &get();
+  Word intern(const wire::Place &place);
+  wire::Place at(Word id) const;
+
+private:
+  mutable std::mutex mutex_;
+  std::map<wire::Place, Word> ids_;
+  std::vector<wire::Place> places_{wire::Place()};
+};
+inline Word inputWord(InputKind kind, Word place) { return static_cast<Word>(kind) | place << 8; }
+inline InputKind inputKindOf(Word word) { return static_cast<InputKind>(word & 0xFF); }
+inline Word placeIdOf(Word word) { return word >> 8; }
 
 /// Arguments of an op record: a tag, then its payload.
 enum class Tag : Word {
@@ -125,6 +144,7 @@ struct Trace {
   std::vector<Origin> origins; ///< one per op record
   int64_t storageCount = 0;
   Element defaultFloat = Element::f32; ///< as the last record of one says
+  unsigned parties = 0;                ///< members of the group that it is for; 0: a single owner
 
   /// Where a trace ends; its tables are marked by those who write them (TableRecords).
   struct Mark {

@@ -21,7 +21,7 @@ public:
     for (size_t at = 0; at < inputs.size(); at += 4 + 2 * static_cast<size_t>(inputs[at + 3])) {
       const auto id = static_cast<size_t>(inputs[at]);
       inputs_[id] = static_cast<int64_t>(at);
-      uploads_[id] = static_cast<InputKind>(inputs[at + 1]) == InputKind::Upload ? upload++ : -1;
+      uploads_[id] = inputKindOf(inputs[at + 1]) == InputKind::Upload ? upload++ : -1;
     }
     nextResult_ = mark.storages;
   }

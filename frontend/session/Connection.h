@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// The way to one owner: its client, whose turn it is to send, and the programs that the owner has been sent.
+// The way to one owner, or to the members of a group: clients, whose turn it is to send, and the programs that each
+// owner has been sent.
 #ifndef SOJOURN_FRONTEND_SESSION_CONNECTION_H
 #define SOJOURN_FRONTEND_SESSION_CONNECTION_H
 
 #include "frontend/RecentlyUsed.h"
 #include "frontend/recording/RemoteDevice.h"
+#include "frontend/session/MemberThread.h"
 #include "frontend/wire/Client.h"
+#include "frontend/wire/Identity.h"
 
 #include <array>
 #include <atomic>
@@ -14,6 +17,7 @@
 #include <string>
 #include <thread>
 #include <variant>
+#include <vector>
 
 namespace sojourn::frontend {
 
@@ -22,21 +26,27 @@ namespace sojourn::frontend {
 class Connection {
 public:
   /// Says hello. `transport == nullptr`: an offline session, which has no client.
-  Connection(std::unique_ptr<Transport> transport, Identity *identity, RemoteDevice &device);
+  Connection(std::unique_ptr<Transport> transport, std::shared_ptr<Identity> identity, RemoteDevice &device);
+  /// Opens a connection to each of these owners, as the client that opened these, and makes them a group.
+  Connection(const std::vector<const Connection *> &members, RemoteDevice &device);
   ~Connection();
 
-  bool isOffline() const { return !client_; }
+  bool isOffline() const { return lanes_.empty(); }
   std::string address() const;
   const std::string &ownerKey() const { return ownerKey_; }
   RemoteDevice &device() const { return device_; }
-  /// Not of an offline session.
-  Client &client() const { return *client_; }
+  /// Not of an offline session. Of a group that of its first member.
+  Client &client() const { return *lanes_[0].client; }
+  /// Adds the counts of the other members' clients.
+  void addOthers(Counters &counters) const;
 
   /// One request, two if the owner lacks the program. `unknown`: set where a failure leaves open whether the owner ran
   /// the step.
   StepReply send(wire::Step &step, bool &unknown, const StepFollower *follow = nullptr);
   /// As `send`; releases that wait ride along, and wait again where the step did not run. `own`: the trace of the step.
   StepReply sendWithReleases(wire::Step &step, const Recording *own, bool &unknown);
+  /// Ends the session at every owner.
+  void bye();
   /// How often a program was sent again.
   uint64_t resent() const { return resent_; }
 
@@ -45,14 +55,26 @@ private:
   /// Programs that it remembers having sent.
   static constexpr size_t kPrograms = 4096;
 
+  /// To one owner.
+  struct Lane {
+    std::unique_ptr<Client> client;
+    /// Programs the owner has been sent. One that is forgotten is sent again.
+    std::unique_ptr<RecentlyUsed<std::array<uint8_t, 32>, std::monostate>> knownHashes;
+    std::unique_ptr<MemberThread> thread; ///< of all but the first
+  };
+  Client &open(std::unique_ptr<Transport> transport);
+  StepReply sendTo(Lane &lane, wire::Step &step, bool &unknown, const StepFollower *follow);
+  StepReply sendToAll(wire::Step &step, bool &unknown, const StepFollower *follow);
+
   RemoteDevice &device_;
   std::mutex turn_;
   std::atomic<std::thread::id> holder_{};
-  std::unique_ptr<Client> client_;
+  std::vector<Lane> lanes_; ///< by role; one where there is no group
+  std::shared_ptr<Identity> identity_;
   std::string ownerKey_;
-  /// Programs the owner has been sent. One that is forgotten is sent again.
-  RecentlyUsed<std::array<uint8_t, 32>, std::monostate> knownHashes_{kPrograms};
   std::atomic<uint64_t> resent_{0};
+  uint64_t attempt_ = 0; ///< of the next message of a group
+  bool isBroken_ = false; ///< a group whose members may differ
 };
 
 /// The turn at a connection. Throws Error in a fork of the session's process, and where the calling thread has the turn

@@ -27,6 +27,9 @@ void KeptValues::note(Storage &storage) {
     return;
   }
   const int64_t count = elementsOf(storage);
+  if (storage.place != 0) {
+    return; // rows of several owners, or a value of one
+  }
   if (storage.isPack || storage.reads == TablesRead::Private || count == 0 || count > kElementsMost) {
     return;
   }

@@ -2,6 +2,7 @@
 // Session: opening and closing, questions to the owner, commits.
 #include "frontend/session/Session.h"
 
+#include "dialect/Bounds.h"
 #include "frontend/Error.h"
 #include "frontend/Interrupt.h"
 #include "frontend/wire/Identity.h"
@@ -23,8 +24,36 @@ const Reason &kClosed = constantReason("its session was closed");
 
 std::shared_ptr<Session> Session::openOffline() { return open(nullptr); }
 
-std::shared_ptr<Session> Session::open(std::unique_ptr<Transport> transport, Identity *identity) {
-  std::shared_ptr<Session> session(new Session(std::move(transport), identity));
+std::shared_ptr<Session> Session::open(std::unique_ptr<Transport> transport, std::shared_ptr<Identity> identity) {
+  std::shared_ptr<Session> session(new Session(std::move(transport), std::move(identity)));
+  session->enter();
+  return session;
+}
+
+/// Connections of the members, to be opened anew.
+static std::vector<const Connection *> connectionsOf(const std::vector<std::shared_ptr<Session>> &members) {
+  std::vector<const Connection *> all;
+  for (const auto &member : members) {
+    all.push_back(&member->connection());
+  }
+  return all;
+}
+
+Session::Session(const std::vector<std::shared_ptr<Session>> &members)
+    : members_(members), connection_(connectionsOf(members), *this) {}
+
+std::shared_ptr<Session> Session::openGroup(const std::vector<std::shared_ptr<Session>> &members) {
+  if (members.size() < bounds::kPartiesLeast || members.size() > bounds::kPartiesMost) {
+    raise(ErrorKind::Error, "a group has " + std::to_string(bounds::kPartiesLeast) + " to " +
+                                std::to_string(bounds::kPartiesMost) + " owners, got " + std::to_string(members.size()));
+  }
+  for (const auto &member : members) {
+    member->requireHere();
+    if (member->offline() || member->isGroup() || member->isClosed()) {
+      raise(ErrorKind::Error, member->address() + " is no open connection to one owner, and a group is of such");
+    }
+  }
+  std::shared_ptr<Session> session(new Session(members));
   session->enter();
   return session;
 }
@@ -69,7 +98,7 @@ void Session::close() {
   Turn turn(connection_);
   sendHeld();
   if (closeTraces(kClosed) && !offline()) {
-    translated([&] { connection_.client().bye(); });
+    translated([&] { connection_.bye(); });
   }
 }
 
@@ -106,6 +135,7 @@ Counters Session::counters() {
     result.looks = client.looks;
     result.bytes_up = client.bytesUp;
     result.bytes_down = client.bytesDown;
+    connection_.addOthers(result);
   }
   return result;
 }
@@ -132,7 +162,8 @@ static void forgetUpload(Storage &storage, const Recording &recording) {
   }
 }
 
-void Session::commit(Recording &recording, const std::vector<Word> &kept, const std::vector<uint64_t> &results) {
+void Session::commit(Recording &recording, const std::vector<Word> &kept, const std::vector<uint64_t> &results,
+                     const wire::ResultPlaces *places) {
   TablesRead reads = recording.trace.tables.empty() ? TablesRead::None : TablesRead::Open;
   reads = std::max(recording.tables.holdPrivate() ? TablesRead::Private : reads, recording.reads);
   for (Storage *storage : recording.storages) {
@@ -154,6 +185,7 @@ void Session::commit(Recording &recording, const std::vector<Word> &kept, const 
       continue;
     }
     storage->handle = results[i];
+    storage->place = places ? PlaceTable::get().intern(places->kept[i]) : 0;
     for (const Storage::Place &place : storage->places) {
       if (place.recording != &recording) {
         place.recording->wasSent(place.id, storage->handle);

@@ -37,7 +37,11 @@ struct ProgramRun {
 class Session final : public RemoteDevice {
 public:
   /// Opens a session; says hello. `identity`: who the client is, or null.
-  static std::shared_ptr<Session> open(std::unique_ptr<Transport> transport, Identity *identity = nullptr);
+  static std::shared_ptr<Session> open(std::unique_ptr<Transport> transport,
+                                       std::shared_ptr<Identity> identity = nullptr);
+  /// One of a group of owners, with connections of its own to them: its steps are joint. Throws Error where an owner
+  /// refuses, or is of no kind that has groups.
+  static std::shared_ptr<Session> openGroup(const std::vector<std::shared_ptr<Session>> &members);
   /// One that only records.
   static std::shared_ptr<Session> openOffline();
   /// The session that a device or a storage belongs to.
@@ -54,6 +58,9 @@ public:
   ~Session() override;
 
   bool offline() const override { return connection_.isOffline(); }
+  /// Of a group, by role; else none.
+  const std::vector<std::shared_ptr<Session>> &members() const { return members_; }
+  bool isGroup() const { return !members_.empty(); }
   std::string address() const override { return connection_.address(); }
   /// What the data owner calls this client, and the key that the owner has shown; empty without an identity, the key
   /// but for TLS.
@@ -90,12 +97,16 @@ public:
   std::unique_ptr<HeldSteps> &held() { return held_; }
   void sendHeld();
   /// A trace has committed: its results are values at the owner. Lock held by the caller.
-  void commit(Recording &recording, const std::vector<Word> &kept, const std::vector<uint64_t> &results);
+  /// `places`: of a group's results, else null.
+  void commit(Recording &recording, const std::vector<Word> &kept, const std::vector<uint64_t> &results,
+              const wire::ResultPlaces *places);
 
 private:
-  Session(std::unique_ptr<Transport> transport, Identity *identity)
-      : connection_(std::move(transport), identity, *this) {}
+  Session(std::unique_ptr<Transport> transport, std::shared_ptr<Identity> identity)
+      : connection_(std::move(transport), std::move(identity), *this) {}
+  explicit Session(const std::vector<std::shared_ptr<Session>> &members);
 
+  const std::vector<std::shared_ptr<Session>> members_;
   News news_;
   Spending spending_{news_};
   KeptValues kept_{*this, news_};

@@ -56,6 +56,7 @@ from .errors import (
 from .loop import loop
 from .module import to_owner
 from .owner import Budget, Owner, connect, local
+from .parties import Parties, parties, pooled
 from .privacy import Quote, privacy
 from .publish import ReleaseQuote, publish, quote
 from .published import Published
@@ -129,6 +130,7 @@ __all__ = [
     "Error",
     "Owner",
     "OwnerError",
+    "Parties",
     "Program",
     "Published",
     "Quote",
@@ -150,7 +152,9 @@ __all__ = [
     "loop",
     "number",
     "offline",
+    "parties",
     "plain",
+    "pooled",
     "privacy",
     "publish",
     "quote",

@@ -31,6 +31,7 @@ def _installed() -> tuple[str, ...]:
 INSTALLED = _installed()
 # Sessions with their marks; forgotten together with their owners.
 _sessions: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()
+_groups: weakref.WeakSet = weakref.WeakSet()
 
 
 def remember(session, key: str | None) -> None:
@@ -42,6 +43,16 @@ def _open():
     return [
         (session, mark) for session, mark in list(_sessions.items()) if not (session.is_elsewhere or session.is_closed)
     ]
+
+
+def group_at(device: torch.device):
+    """The `Parties` behind a device; None for other devices."""
+    return next((group for group in list(_groups) if group.session.index == device.index), None)
+
+
+def remember_group(group) -> None:
+    """Adds an opened group, by which tensors are shown."""
+    _groups.add(group)
 
 
 def mark_of(device: torch.device) -> str | None:

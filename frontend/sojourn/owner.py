@@ -65,18 +65,11 @@ class Budget:
         return notebook.table(f"Budget on '{self.dataset}'", rows)
 
 
-class Owner:
-    """A connection to the party that holds the data. `owner.device` is a torch device."""
+class Connected:
+    """What has a device: a connection to one owner, or to a group of owners."""
 
-    def __init__(self, session, address: str, embedded=None):
-        if not isinstance(session, _sojourn.Session):
-            raise Error(
-                f"an owner is opened by sojourn.local() or sojourn.connect(address), got {checks.shown(session)}"
-            )
+    def __init__(self, session):
         self.session = session
-        self._embedded = embedded
-        self.address = address
-        connections.remember(session, self.key)
 
     @property
     def device(self) -> torch.device:
@@ -87,6 +80,40 @@ class Owner:
         _kept[self.session.index] = (self.session, weakref.ref(self))
         _make_room(_KEPT_MOST)
         return torch.device("owner", self.session.index)
+
+    def counters(self) -> dict[str, int]:
+        """Counters of this connection; see `sojourn.counters`."""
+        return self.session.counters()
+
+    def close(self) -> None:
+        """Ends the session; its remote tensors lose their values."""
+        _kept.pop(self.session.index, None)
+        self.session.close()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, kind, *exception):
+        try:
+            self.close()
+        except Error:
+            if kind is None:  # else it would hide what happened before
+                raise
+        return False
+
+
+class Owner(Connected):
+    """A connection to the party that holds the data. `owner.device` is a torch device."""
+
+    def __init__(self, session, address: str, embedded=None):
+        if not isinstance(session, _sojourn.Session):
+            raise Error(
+                f"an owner is opened by sojourn.local() or sojourn.connect(address), got {checks.shown(session)}"
+            )
+        super().__init__(session)
+        self._embedded = embedded
+        self.address = address
+        connections.remember(session, self.key)
 
     @property
     def account(self) -> str:
@@ -158,6 +185,19 @@ class Owner:
         self._embedded.describe(old.name, words, list(old.tags if tags is None else checks.names("tags", tags)))
         return self.dataset(name)
 
+    def share(self, name: str, with_: Sequence[Owner], level: str = "clear") -> None:
+        """Says what other owners may see of a table of an embedded owner in steps of a group (`sojourn.parties`).
+
+        `with_`: the other members. `level`: "clear" (whatever the client of the group may see, too) or "none" (nothing:
+        a program that shows them something is refused). It protects the rows from other members, the policy protects
+        them from clients: a client that may fetch an open table's values can hand them to anybody.
+        """
+        if self._embedded is None or not hasattr(self._embedded, "share"):
+            raise Error(f"{self.address} takes part in no groups; owners of one process (sojourn.local) do")
+        if isinstance(with_, Owner) or not isinstance(with_, Sequence) or not all(isinstance(x, Owner) for x in with_):
+            raise Error(f"with_ must be a list of owners, got {checks.shown(with_)}")
+        self._embedded.share(self.dataset(text("name", name)).name, [_key_of(each) for each in with_], text("level", level))
+
     def set_defaults(
         self,
         name: str,
@@ -220,26 +260,6 @@ class Owner:
         """The programs run at this owner, newest last: hash, client, runs, ops and, if `with_text`, the IR."""
         return self.session.programs(flag("with_text", with_text))
 
-    def counters(self) -> dict[str, int]:
-        """Counters of this connection; see `sojourn.counters`."""
-        return self.session.counters()
-
-    def close(self) -> None:
-        """Ends the session; its remote tensors lose their values."""
-        _kept.pop(self.session.index, None)
-        self.session.close()
-
-    def __enter__(self) -> Owner:
-        return self
-
-    def __exit__(self, kind, *exception):
-        try:
-            self.close()
-        except Error:
-            if kind is None:  # else it would hide what happened before
-                raise
-        return False
-
     def __repr__(self) -> str:
         return f"Owner({self.address!r}, device='{self.device}')"
 
@@ -270,6 +290,12 @@ def local(store: str | None = None, runtime: str = "native", profile: str | None
         embedded = sojourn_numpy.NumpyOwner()
         return Owner(_sojourn.Session(embedded.handle, "local (numpy)"), "local (numpy)", _NumpyRegistrar(embedded))
     raise Error(f"runtime {checks.shown(runtime)} is unknown; expected 'native' or 'numpy'")
+
+
+def _key_of(owner: Owner) -> str:
+    if owner.key is None:
+        raise Error(f"the key of the owner at {owner.address} is not known; connect with an identity")
+    return owner.key
 
 
 def _make_room(most: int) -> None:

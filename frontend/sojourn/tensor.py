@@ -13,7 +13,7 @@ import torch
 
 import _sojourn
 
-from . import connections, published, reads, serialization
+from . import connections, parties, published, reads, serialization
 from . import storage as storages
 from .errors import Error, Refused, Unsupported
 
@@ -33,7 +33,7 @@ def _describe(tensor: torch.Tensor) -> str:
         parts.append(f"grad_fn=<{type(tensor.grad_fn).__name__}>")
     elif tensor.requires_grad:
         parts.append("requires_grad=True")
-    return f"{name}(<at the owner>, {', '.join(parts)})"
+    return f"{name}(<{parties.where(tensor) or 'at the owner'}>, {', '.join(parts)})"
 
 
 def _patch(name: str, replacement) -> None:

@@ -45,8 +45,18 @@ struct RowRequest {
 
 class SessionRows final : public RowReader, public std::enable_shared_from_this<SessionRows> {
 public:
-  SessionRows(std::shared_ptr<Session> session, DatasetInfo dataset)
-      : session_(std::move(session)), dataset_(std::move(dataset)) {}
+  /// `role`: of a group's member, whose dataset it is; -1: of a single owner.
+  SessionRows(std::shared_ptr<Session> session, DatasetInfo dataset, int64_t role)
+      : session_(std::move(session)), dataset_(std::move(dataset)), role_(role) {}
+
+  std::shared_ptr<RowReader> ofMember(const std::shared_ptr<Session> &group, unsigned role) override {
+    if (!group || role_ >= 0 || group->members()[role] != session_) {
+      raise(ErrorKind::Error, "table '" + dataset_.name + "' is at " + session_->address() + ", expected a table " +
+                                  (group ? "at " + group->members()[role]->address() : std::string("in this process")) +
+                                  (group ? "; give one table of each member, in the order of the group" : ""));
+    }
+    return std::make_shared<SessionRows>(group, dataset_, role);
+  }
 
   at::Tensor rows(const std::vector<std::string> &columns, bool alone, at::ScalarType dtype,
                   const RowNumbers &numbers) override;
@@ -59,6 +69,7 @@ private:
 
   std::shared_ptr<Session> session_;
   DatasetInfo dataset_;
+  int64_t role_;
 };
 
 /// What a request asks for, as the first word of its record.
@@ -108,7 +119,7 @@ int64_t SessionRows::read(const RowRequest &request, const Origin &origin) {
   session_->requireOpen();
   Recording &open = session_->recording();
   TraceWriter write(open);
-  int64_t table = open.tables.argument(dataset_, request.columns, request.numbers.isWhole, open.trace.tables);
+  int64_t table = open.tables.argument(dataset_, request.columns, request.numbers.isWhole, role_, open.trace.tables);
   int64_t indices = positions(request.numbers, origin);
   for (const RowDraw &draw : request.numbers.draws) {
     indices = sample(indices, request.numbers.size, table, draw, origin);
@@ -217,7 +228,7 @@ std::string accessHint(const Session &session, const std::string &name) {
 }
 
 std::shared_ptr<RowReader> remoteRows(const std::shared_ptr<Session> &session, const DatasetInfo &info) {
-  return std::make_shared<SessionRows>(session, info);
+  return std::make_shared<SessionRows>(session, info, -1);
 }
 
 Table remoteTable(const std::shared_ptr<Session> &session, const DatasetInfo &info) {

@@ -74,8 +74,8 @@ at::Tensor frontend::evaluate(const RowNumbers &numbers, int64_t rows) {
   return result;
 }
 
-Table::Table(std::shared_ptr<frontend::RowReader> reader, Dataset dataset)
-    : reader_(std::move(reader)), count_(dataset.rows) {
+Table::Table(std::shared_ptr<frontend::RowReader> reader, Dataset dataset, std::vector<int64_t> joined)
+    : reader_(std::move(reader)), count_(dataset.rows), joined_(std::move(joined)) {
   dataset_ = std::make_shared<const Dataset>(std::move(dataset));
 }
 
@@ -123,6 +123,7 @@ frontend::RowNumbers Table::numbers(const BatchOptions &options, int64_t size, i
     return inDataset({capacity, std::nullopt, {{sides_, false, start, epoch, options.size, source}}});
   }
   frontend::RowNumbers numbers{size, start, {}};
+  numbers.batch = options.size;
   if (options.shuffle) {
     numbers.draws.push_back({sides_, false, options.seed, epoch, 0, 0});
   }
@@ -184,7 +185,12 @@ std::pair<Table, Table> Table::split(double fraction, int64_t seed) const {
     table.sides_.push_back({fraction, isOther});
     table.seeds_.push_back(seed);
     if (count_) {
-      table.count_ = rowsOfPart(*count_, std::vector<Side>{{fraction, isOther}}).rows;
+      const std::vector<Side> side{{fraction, isOther}};
+      table.count_ = joined_.empty() ? rowsOfPart(*count_, side).rows : 0;
+      for (int64_t &rows : table.joined_) { // each table is split by itself
+        rows = rowsOfPart(rows, side).rows;
+        *table.count_ += rows;
+      }
       require(*table.count_ > 0, "a split of " + std::to_string(*count_) + " rows at " + shortNumber(fraction) +
                                      " leaves one side empty; choose a fraction that gives each side a row");
     }

@@ -69,15 +69,21 @@ struct RowNumbers {
   std::optional<int64_t> start;
   std::vector<RowDraw> draws;
   bool isWhole = false; ///< all rows of the table or part; `size` follows from the table's number of rows
+  int64_t batch = 0;    ///< of a batch: the size of all batches but the last
 };
 
 /// The numbers for a table of `rows` rows: int64 [size] on the CPU.
 at::Tensor evaluate(const RowNumbers &numbers, int64_t rows);
 
+class Session;
+
 /// The source of one dataset's rows: an owner, or this process's memory.
 class RowReader {
 public:
   virtual ~RowReader() = default;
+  /// The same rows for steps of a group, whose member `role` has them; null: for no group. Throws Error where they are
+  /// elsewhere.
+  virtual std::shared_ptr<RowReader> ofMember(const std::shared_ptr<Session> &group, unsigned role) = 0;
   /// [size, columns.size()] of `dtype` for columns of plain numbers; [size, its shape...] for a column read
   /// `alone`. A row number outside the table gives zeros.
   virtual at::Tensor rows(const std::vector<std::string> &columns, bool alone, at::ScalarType dtype,
@@ -145,7 +151,8 @@ class Batches;
 /// A dataset, or a part of one. Copies share it. Errors are sojourn::Error and list the known names.
 class Table {
 public:
-  Table(std::shared_ptr<frontend::RowReader> reader, Dataset dataset);
+  /// `joined`: the rows of each of several tables that it consists of (JoinedRows.h).
+  Table(std::shared_ptr<frontend::RowReader> reader, Dataset dataset, std::vector<int64_t> joined = {});
 
   const std::string &name() const { return dataset_->name; }
   const std::string &policy() const { return dataset_->policy; }
@@ -184,6 +191,7 @@ public:
   std::vector<std::array<std::string, 3>> cells() const;
   /// The column with this name; an unknown name throws Error with similar names.
   const Column &find(const std::string &column) const;
+  const std::shared_ptr<frontend::RowReader> &reader() const { return reader_; }
 
 private:
   friend class Batches;
@@ -207,6 +215,7 @@ private:
   std::vector<int64_t> seeds_; ///< one per split
   std::string part_;
   std::optional<int64_t> count_;
+  std::vector<int64_t> joined_; ///< of a joined table: rows of each table, or of the part of it
 };
 
 std::ostream &operator<<(std::ostream &stream, const Table &table);

@@ -7,15 +7,16 @@
 namespace sojourn::frontend {
 
 int64_t TableRecords::argument(const DatasetInfo &dataset, const std::vector<ColumnInfo> &columns, bool isWhole,
-                               std::vector<Word> &stream) {
+                               int64_t role, std::vector<Word> &stream) {
   size_t id = 0;
-  while (id < bindings_.size() && (bindings_[id].name != dataset.name || bindings_[id].version != dataset.version)) {
+  while (id < bindings_.size() && (bindings_[id].name != dataset.name || bindings_[id].version != dataset.version ||
+                                   records_[id].role != role)) {
     ++id;
   }
   bool grown = id == bindings_.size();
   if (grown) {
     bindings_.push_back({dataset.name, dataset.version});
-    records_.push_back({dataset.rows, isWhole, dataset.policy == "private", {}});
+    records_.push_back({dataset.rows, role, isWhole, dataset.policy == "private", {}});
   }
   grown |= isWhole && !records_[id].isWhole;
   records_[id].isWhole |= isWhole;
@@ -76,7 +77,7 @@ void TableRecords::write(std::vector<Word> &stream) const {
   stream.clear();
   for (size_t id = 0; id < records_.size(); ++id) {
     const Record &record = records_[id];
-    stream.insert(stream.end(), {StringTable::get().intern(bindings_[id].name), record.isWhole ? record.rows : -1,
+    stream.insert(stream.end(), {StringTable::get().intern(bindings_[id].name), record.isWhole ? record.rows : -1, record.role,
                                  static_cast<Word>(record.columns.size())});
     for (const ColumnInfo &column : record.columns) {
       stream.insert(stream.end(), {StringTable::get().intern(column.name), static_cast<Word>(column.element),

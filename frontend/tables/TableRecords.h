@@ -24,7 +24,8 @@ public:
 
   /// Number of the table argument of this dataset version. Its columns are the union of all that
   /// were asked for in this trace. `isWhole`: shapes follow from its number of rows, which the program then says.
-  int64_t argument(const DatasetInfo &dataset, const std::vector<ColumnInfo> &columns, bool isWhole,
+  /// `role`: of the member of a group that has it; -1: of a single owner.
+  int64_t argument(const DatasetInfo &dataset, const std::vector<ColumnInfo> &columns, bool isWhole, int64_t role,
                    std::vector<Word> &stream);
   /// Name and version of each table argument, in order.
   const std::vector<wire::TableBinding> &bindings() const { return bindings_; }
@@ -50,6 +51,7 @@ public:
 private:
   struct Record {
     int64_t rows;
+    int64_t role;
     bool isWhole, isPrivate;
     std::vector<ColumnInfo> columns;
   };

@@ -9,6 +9,7 @@
 #include "runtime/Version.h"
 #include "runtime/wire/Protocol.h"
 
+#include <sodium.h>
 #include <unistd.h>
 
 #include <utility>
@@ -74,6 +75,7 @@ void Client::welcome(const schema::Reply &reply) {
   session_ = body.session();
   transport_->setSession(session_);
   account_ = textOf(body.account());
+  saidKey_ = body.key() ? std::string(body.key()->begin(), body.key()->end()) : std::string();
 }
 
 void Client::prove(Identity &identity, const std::string &name, const std::string &nonce, const Answer &answer) {
@@ -109,6 +111,30 @@ void Client::prove(Identity &identity, const std::string &name, const std::strin
     bye();
     throw;
   }
+}
+
+std::string Client::drawNonce() {
+  if (sodium_init() < 0) {
+    throw Error(ErrorKind::Error, "libsodium cannot be used");
+  }
+  std::string nonce(32, '\0');
+  randombytes_buf(nonce.data(), nonce.size());
+  return nonce;
+}
+
+void Client::join(uint8_t role, const std::string &nonce, const std::vector<std::string> &keys) {
+  Request request(transport_->allocator());
+  auto bytes = [&](const std::string &text) {
+    return request.CreateVector(reinterpret_cast<const uint8_t *>(text.data()), text.size());
+  };
+  std::vector<flatbuffers::Offset<schema::Member>> members;
+  for (const std::string &key : keys) {
+    members.push_back(schema::CreateMember(request, bytes(key)));
+  }
+  auto memberVector = request.CreateVector(members);
+  auto nonceBytes = bytes(nonce);
+  Answer answer = exchange(request.finish(schema::CreateJoin(request, session_, role, nonceBytes, memberVector)));
+  expect<schema::Joined>(parseReply(answer.bytes));
 }
 
 /// A name that people read.

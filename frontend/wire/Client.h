@@ -10,6 +10,7 @@
 #include "runtime/wire/Message.h"
 #include "runtime/wire/Step.h"
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <exception>
@@ -54,6 +55,8 @@ public:
   /// Of requests from now on; an owner gives room for large ones to sessions alone.
   virtual void setSession(uint64_t) {}
   virtual std::string name() const = 0;
+  /// A second one to the same owner. Throws Error where there is none.
+  virtual std::unique_ptr<Transport> another() const = 0;
   /// How long an owner may take for a step without a word (0: for ever), and a connection to come back (0: for one
   /// repetition).
   virtual int timeoutMs() const { return 0; }
@@ -181,6 +184,15 @@ public:
   /// `endRun`: number of a training run that is over, so that what it did not use is returned; 0: none.
   BudgetInfo budget(const std::string &dataset, uint64_t endRun);
   void bye();
+  /// Makes the session that of a group's member, before its first step. `keys`: of all members, 32 bytes each.
+  void join(uint8_t role, const std::string &nonce, const std::vector<std::string> &keys);
+  /// 32 random bytes.
+  static std::string drawNonce();
+  /// The owner's public key as it says, 32 bytes; nothing proves it. Empty: it takes part in no groups.
+  const std::string &saidKey() const { return saidKey_; }
+  /// Numbers of uploads up to this one are used up.
+  uint64_t lastUpload() const { return lastUpload_; }
+  void skipUploads(uint64_t last) { lastUpload_ = std::max(lastUpload_, last); }
 
   /// Requests but for the parts of uploads, which `uploadParts` counts, and questions how far a message is (`looks`);
   /// bytes of the first two.
@@ -207,7 +219,7 @@ private:
   void prove(Identity &identity, const std::string &name, const std::string &nonce, const Answer &challenge);
 
   std::unique_ptr<Transport> transport_;
-  std::string account_;
+  std::string account_, saidKey_;
   uint64_t session_ = 0, lastUpload_ = 0;
   uint64_t sequence_ = 0; ///< number of the last step that is known to have committed
   bool answers_ = true;   ///< whether the last request was answered

@@ -50,6 +50,9 @@ public:
     return call(first_, request, answer, failure, 0, look);
   }
   std::string name() const override { return url_; }
+  std::unique_ptr<Transport> another() const override {
+    return std::make_unique<StreamTransport>(url_, timeoutMs_, trust_);
+  }
   int timeoutMs() const override { return timeoutMs_; }
   std::string_view certificate() const override { return digest_; }
   std::string ownerKey() const override { return trust_ ? trust_->ownerKey() : ""; }

@@ -47,6 +47,7 @@ public:
     return status.get();
   }
   std::string name() const override { return name_; }
+  std::unique_ptr<Transport> another() const override { return makeFunctionTransport(name_, handle_, timeoutMs_); }
   int timeoutMs() const override { return timeoutMs_; }
 
 private:

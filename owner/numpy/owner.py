@@ -19,7 +19,7 @@ from . import limits, replies, wire
 from .datasets import Dataset, make_dataset
 from .describe import describe
 from .descriptions import described
-from .errors import DATASET, HANDLE, INTERNAL, LIMIT, REFUSED, SESSION, VERSION, OwnerError, found, need
+from .errors import DATASET, HANDLE, INTERNAL, LIMIT, REFUSED, SESSION, UNSUPPORTED, VERSION, OwnerError, found, need
 from .program import Program, check_versions, decode, program_hash
 from .run import run
 from .search import Search
@@ -425,6 +425,10 @@ def _no_identities(owner, body):
     raise OwnerError(REFUSED, "this owner serves open tables only and knows no clients; connect without an identity")
 
 
+def _no_groups(owner, body):
+    raise OwnerError(UNSUPPORTED, "this owner takes part in no groups: it knows no other owners; use the native runtime")
+
+
 _HANDLERS = {
     "ListDatasets": NumpyOwner._list_datasets,
     "Release": NumpyOwner._release,
@@ -433,4 +437,5 @@ _HANDLERS = {
     "Upload": NumpyOwner._upload,
     "GetBudget": _no_budgets,
     "Prove": _no_identities,
+    "Join": _no_groups,
 }

@@ -198,6 +198,12 @@ void PartsRun::keepArguments(std::string_view bytes) {
   }
 }
 
+runtime::RunOptions PartsRun::optionsOf(const sojourn_worker::Part &part, const runtime::RunOptions &options) const {
+  runtime::RunOptions own = options;
+  own.isPrivate = code.proved != nullptr || part.is_private();
+  return own;
+}
+
 llvm::Error PartsRun::runPart(const sojourn_worker::Part &part, const runtime::RunOptions &options) {
   code = held->code(part.code());
   if (!code.program && !code.proved) {
@@ -228,9 +234,7 @@ llvm::Error PartsRun::runPart(const sojourn_worker::Part &part, const runtime::R
                                               : std::vector<uint64_t>();
     llvm::append_range(bound.bindings, drawCoins(coins, options.threads, context));
   }
-  runtime::RunOptions own = options;
-  own.isPrivate = code.proved != nullptr || part.is_private();
-  auto outcome = step.start(bound.bindings, own);
+  auto outcome = step.start(bound.bindings, optionsOf(part, options));
   if (!outcome) {
     return outcome.takeError();
   }
@@ -306,7 +310,7 @@ llvm::Error PartsRun::goOnWithPart(const sojourn_worker::Part &part, const runti
     if (!suspended) {
       return runPart(part, options);
     }
-    auto outcome = std::exchange(suspended, nullptr)->resume(framesThatCame);
+    auto outcome = std::exchange(suspended, nullptr)->resume(framesThatCame, optionsOf(part, options));
     if (!outcome) {
       return outcome.takeError();
     }

@@ -97,6 +97,7 @@ public:
   Memory takeMemory();
 
 private:
+  runtime::RunOptions optionsOf(const sojourn_worker::Part &part, const runtime::RunOptions &options) const;
   llvm::Error runPart(const sojourn_worker::Part &part, const runtime::RunOptions &options);
   llvm::Error goOnWithPart(const sojourn_worker::Part &part, const runtime::RunOptions &options);
   llvm::Error finishPart(const sojourn_worker::Part &part, std::vector<runtime::HostTensor> values);

@@ -10,6 +10,7 @@
 #include "llvm/Support/Error.h"
 
 #include <atomic>
+#include <compare>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -29,6 +30,12 @@ struct Value {
 };
 
 using Memory = std::vector<std::shared_ptr<runtime::Buffer>>;
+
+/// A member of a group, whose part of a joint program is meant; no parties: the program as it is.
+struct RoleOfGroup {
+  uint8_t role = 0, parties = 0;
+  friend auto operator<=>(const RoleOfGroup &, const RoleOfGroup &) = default;
+};
 
 /// Bounds on a call and its answer, beside those of facts and verdicts.
 inline constexpr size_t kPartsMost = 4'096;           ///< of a run

@@ -4,6 +4,7 @@
 
 #include "dialect/CoreForm.h"
 #include "owner/RequestError.h"
+#include "owner/worker/JointPart.h"
 #include "owner/worker/ProgramCode.h"
 #include "passes/Dependence.h"
 #include "passes/Price.h"
@@ -11,6 +12,7 @@
 #include "passes/privacy/RowLists.h"
 #include "runtime/Program.h"
 #include "runtime/Stop.h"
+#include "runtime/parties/JointCode.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/MLIRContext.h"
@@ -61,44 +63,57 @@ llvm::Expected<DescribedProgram> Worker::describe(llvm::StringRef program, llvm:
 
 llvm::Expected<DescribedProgram> Worker::describe(std::shared_ptr<const runtime::Buffer> program,
                                                   std::shared_ptr<const runtime::Buffer> debug,
-                                                  const PriceLimits &limits) const {
+                                                  const PriceLimits &limits, const RoleOfGroup &role) const {
   // A separate context: all that a program brings into it goes when the code is made.
   mlir::MLIRContext context(mlir::MLIRContext::Threading::DISABLED);
   auto module = runtime::decodeProgram(context, textOf(*program), textOf(*debug));
   if (!module) {
     return module.takeError();
   }
+  std::optional<JointPart> joint;
+  if (role.parties > 0) {
+    auto part = jointPartOf(**module, role);
+    if (!part) {
+      return part.takeError();
+    }
+    joint.emplace(std::move(*part));
+  }
+  mlir::ModuleOp own = joint ? *joint->part.module : **module;
   // Nothing is built for a program that costs too much.
-  if (std::optional<PriceExcess> excess = findExcess(**module, limits)) {
+  if (std::optional<PriceExcess> excess = findExcess(own, limits)) {
     return requestError(wire::ErrorCode_Limit, excess->message, excess->op->getName().stripDialect().str(),
                         runtime::describeLocation(excess->op->getLoc()));
   }
   DescribedProgram described;
   described.text = runtime::printProgram(**module, kProgramTextBytes);
   runtime::ProgramFacts facts;
-  facts.operations = priceOf(**module).operations;
+  facts.operations = priceOf(own).operations;
   (*module)->walk(
       [&](mlir::Operation *op) { facts.ops += op->getDialect() && op->getDialect()->getNamespace() == "sojourn"; });
   if (runtime::isStopped()) {
     return requestError(wire::ErrorCode_Stopped, "the step was stopped while its program was planned");
   }
-  facts.samplesRows = samplesRows((*module)->lookupSymbol<mlir::func::FuncOp>(kStepName));
+  facts.samplesRows = samplesRows(own.lookupSymbol<mlir::func::FuncOp>(kStepName));
   std::string reason;
-  std::optional<DependenceSummary> dependence = dependenceOf(**module, reason);
+  std::optional<DependenceSummary> dependence = dependenceOf(own, reason);
   if (!dependence) {
     return requestError(wire::ErrorCode_Limit, reason);
   }
   facts.dependence = std::move(*dependence);
-  auto step = engine.prepare(**module);
+  auto check = [&](mlir::ModuleOp core, const runtime::Code &code) { return checkLibraryCalls(core, code, limits); };
+  auto step = joint ? runtime::prepareJoint(engine, own, check) : engine.prepare(own);
   if (!step) {
     return step.takeError();
   }
-  if (llvm::Error error = checkLibraryCalls(**module, **step, limits)) {
+  if (llvm::Error error = joint ? llvm::Error::success() : check(own, **step)) {
     return error;
   }
   facts.args = (*step)->args();
   facts.results = (*step)->results();
   facts.memory = (*step)->runMemory();
+  if (joint) {
+    facts.joint = std::move(joint->facts);
+  }
   if (llvm::Error error = facts.count()) {
     return error;
   }

@@ -4,6 +4,7 @@
 #ifndef SOJOURN_OWNER_WORKER_WORKER_H
 #define SOJOURN_OWNER_WORKER_WORKER_H
 
+#include "owner/worker/Port.h"
 #include "passes/PriceLimits.h"
 #include "runtime/Engine.h"
 #include "runtime/facts/PrivateTerms.h"
@@ -54,10 +55,11 @@ class Worker {
 public:
   explicit Worker(const runtime::Engine &engine) : engine(engine) {}
 
-  /// Decodes and verifies a program, holds its price against the limits and prepares it on the engine.
+  /// Decodes and verifies a program, holds its price against the limits and prepares it on the engine. `role`: it is a
+  /// joint one, of which this is done with the part of that role.
   llvm::Expected<DescribedProgram> describe(std::shared_ptr<const runtime::Buffer> program,
                                             std::shared_ptr<const runtime::Buffer> debug,
-                                            const PriceLimits &limits = {}) const;
+                                            const PriceLimits &limits = {}, const RoleOfGroup &role = {}) const;
   /// Of bytes that it copies.
   llvm::Expected<DescribedProgram> describe(llvm::StringRef program, llvm::StringRef debug,
                                             const PriceLimits &limits = {}) const;

@@ -65,6 +65,7 @@ public:
       }
       exchange(meetings);
     }
+    tell();
     addResults();
     dropUnused();
     return std::move(part_);
@@ -112,14 +113,15 @@ private:
     SmallVector<DictionaryAttr> attributes;
     for (auto [number, value] : llvm::enumerate(exit->getOperands())) {
       const auto index = static_cast<unsigned>(number);
-      if (!hasRole(placement_.whereOf(value))) {
+      if (!hasRole(placement_.whereOfResult(index))) {
         continue;
       }
       NamedAttrList kept(step_.getResultAttrDict(index));
       if (auto target = step_.getResultAttrOfType<IntegerAttr>(index, kTargetAttr)) {
         kept.set(kTargetAttr, builder_.getI64IntegerAttr(states_.lookup(static_cast<unsigned>(target.getInt()))));
       }
-      values.push_back(values_.lookup(value));
+      auto told = told_.find(index);
+      values.push_back(told == told_.end() ? values_.lookup(value) : told->second);
       attributes.push_back(kept.getDictionary(builder_.getContext()));
       part_.results.push_back(index);
     }
@@ -278,6 +280,27 @@ private:
     }
   }
 
+  /// Values of one role that are written to tensors of all, in the last exchange.
+  void tell() {
+    Operation *exit = step_.getBody().front().getTerminator();
+    SmallVector<Value> terms;
+    SmallVector<int64_t> from;
+    for (unsigned result : placement_.told()) {
+      Value value = exit->getOperand(result);
+      const Where &where = placement_.whereOf(value);
+      terms.push_back(hasRole(where) ? values_.lookup(value)
+                                     : zeros(exit->getLoc(), cast<RankedTensorType>(value.getType())));
+      from.push_back(int64_t{1} << where.role);
+    }
+    if (terms.empty()) {
+      return;
+    }
+    auto sum = AcrossSumOp::create(builder_, exit->getLoc(), terms, from);
+    for (auto [result, value] : llvm::zip(placement_.told(), sum.getResults())) {
+      told_[result] = value;
+    }
+  }
+
   Value zeros(Location location, RankedTensorType type) {
     Type element = type.getElementType();
     auto complexType = dyn_cast<ComplexType>(element);
@@ -310,6 +333,7 @@ private:
   Counter counter_;
   /// A role's rows of tensors that all know, by tensor, place and segments.
   std::map<std::tuple<const void *, int64_t, int64_t, int64_t, const Segments *>, Value> cuts_;
+  llvm::DenseMap<unsigned, Value> told_;      ///< by result
   llvm::DenseMap<unsigned, unsigned> states_; ///< arguments of the joint step to the role's
 };
 

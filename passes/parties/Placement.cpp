@@ -43,6 +43,7 @@ public:
     if (failed(checkCommits())) {
       return failure();
     }
+    placement_->exchanges_ += placement_->told_.empty() ? 0 : 1;
     return std::move(placement_);
   }
 
@@ -298,13 +299,17 @@ private:
 
   LogicalResult checkCommits() {
     Operation *exit = step_.getBody().front().getTerminator();
+    placement_->exit_ = exit;
     for (auto [index, value] : llvm::enumerate(exit->getOperands())) {
       auto target = step_.getResultAttrOfType<IntegerAttr>(static_cast<unsigned>(index), kTargetAttr);
       if (!target) {
         continue;
       }
       const Where &state = whereOf(step_.getArgument(static_cast<unsigned>(target.getInt())));
-      if (!(whereOf(value) == state)) {
+      const bool isNumber = !cast<RankedTensorType>(value.getType()).getElementType().isInteger(1);
+      if (whereOf(value).isAt() && state.isAll() && isNumber) {
+        placement_->told_.push_back(static_cast<unsigned>(index));
+      } else if (!(whereOf(value) == state)) {
         Operation *made = value.getDefiningOp();
         return (made ? made : exit)->emitOpError()
                << "is " << describe(whereOf(value)) << " and written to a tensor that is " << describe(state)
@@ -324,5 +329,9 @@ private:
 };
 
 } // namespace sojourn::parties
+
+Where Placement::whereOfResult(unsigned result) const {
+  return llvm::is_contained(told_, result) ? Where::all() : whereOf(exit_->getOperand(result));
+}
 
 FailureOr<std::unique_ptr<Placement>> Placement::of(func::FuncOp step) { return PlacementWalk(step).run(); }

@@ -32,6 +32,11 @@ public:
   unsigned exchanges() const { return exchanges_; }
   /// Whether the op concatenates along rows of several roles.
   bool isJoin(mlir::Operation *op) const { return joins_.contains(op); }
+  /// The place of a result: where its value lies, or at all roles where a value of one role is written to a tensor that
+  /// all have, and is told to them after all other exchanges.
+  Where whereOfResult(unsigned result) const;
+  /// Those results, in order.
+  llvm::ArrayRef<unsigned> told() const { return told_; }
   /// Of a join: the role that adds operand `index`, which all roles know.
   unsigned adderOf(mlir::Operation *op, unsigned index) const { return adders_.find({op, index})->second; }
 
@@ -45,6 +50,8 @@ private:
   llvm::DenseMap<mlir::Operation *, int64_t> meetings_;
   llvm::DenseMap<mlir::Operation *, unsigned> levels_;
   llvm::DenseSet<mlir::Operation *> joins_;
+  std::vector<unsigned> told_;
+  mlir::Operation *exit_ = nullptr;
   llvm::DenseMap<std::pair<mlir::Operation *, unsigned>, unsigned> adders_;
 };
 

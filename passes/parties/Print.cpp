@@ -42,7 +42,12 @@ struct PrintPlacement : sojourn::impl::PrintPlacementBase<PrintPlacement> {
     }
     Operation *exit = step.getBody().front().getTerminator();
     for (auto [number, value] : llvm::enumerate(exit->getOperands())) {
-      exit->emitRemark() << "result #" << number << " is " << describe(placement->whereOf(value));
+      const auto index = static_cast<unsigned>(number);
+      InFlightDiagnostic remark = exit->emitRemark()
+                                  << "result #" << number << " is " << describe(placement->whereOfResult(index));
+      if (llvm::is_contained(placement->told(), index)) {
+        remark << ", told by role " << placement->whereOf(value).role << " in the last exchange";
+      }
     }
   }
 };

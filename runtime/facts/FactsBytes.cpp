@@ -58,9 +58,16 @@ std::string writeFacts(const ProgramFacts &facts) {
   auto resultList = builder.CreateVector(results);
   auto sources = builder.CreateVector(graph.sources), ends = builder.CreateVector(graph.ends),
        returned = builder.CreateVector(graph.returned);
+  flatbuffers::Offset<wire::JointFacts> joint = 0;
+  if (facts.joint) {
+    auto counts = builder.CreateVector(facts.joint->counts.data(), facts.joint->counts.size());
+    auto positions = builder.CreateVector(facts.joint->positions), kept = builder.CreateVector(facts.joint->kept);
+    joint = wire::CreateJointFacts(builder, facts.joint->role, facts.joint->parties, counts, facts.joint->keeps,
+                                   positions, kept, builder.CreateVector(facts.joint->shown));
+  }
   builder.Finish(wire::CreateFacts(builder, argumentList, resultList, sources, ends, returned, facts.samplesRows,
                                    facts.ops, facts.operations, facts.memory.arena, facts.memory.scratch,
-                                   facts.memory.library),
+                                   facts.memory.library, joint),
                  wire::FactsIdentifier());
   return {reinterpret_cast<const char *>(builder.GetBufferPointer()), builder.GetSize()};
 }
@@ -91,6 +98,7 @@ private:
   llvm::Error readPart(const Twine &what, const wire::PartFacts *part, std::vector<Side> &into);
   llvm::Error readResult(size_t index, const wire::ResultFacts *result, ResultSpec &into);
   llvm::Error readDependence();
+  llvm::Error readJoint(const wire::JointFacts &joint);
 
   const wire::Facts &from;
   Texts texts;
@@ -215,6 +223,26 @@ llvm::Error Reader::readDependence() {
   return llvm::Error::success();
 }
 
+llvm::Error Reader::readJoint(const wire::JointFacts &joint) {
+  JointFacts into;
+  if (sizeOf(joint.counts()) != into.counts.size() || sizeOf(joint.positions()) != facts.args.size() ||
+      sizeOf(joint.shown()) != facts.args.size() || sizeOf(joint.kept()) > facts.results.size()) {
+    return wrong("its joint step has " + Twine(sizeOf(joint.counts())) + " kinds, " + Twine(sizeOf(joint.positions())) +
+                 " positions and " + Twine(sizeOf(joint.kept())) + " kept results");
+  }
+  into.role = joint.role();
+  into.parties = joint.parties();
+  std::copy(joint.counts()->begin(), joint.counts()->end(), into.counts.begin());
+  into.keeps = joint.keeps();
+  into.positions = listOf(joint.positions());
+  into.kept = listOf(joint.kept());
+  for (flatbuffers::uoffset_t at = 0; at < sizeOf(joint.shown()); ++at) {
+    into.shown.push_back(joint.shown()->Get(at));
+  }
+  facts.joint = std::move(into);
+  return llvm::Error::success();
+}
+
 llvm::Expected<ProgramFacts> Reader::read() {
   if (sizeOf(from.arguments()) > limits::kArguments || sizeOf(from.results()) > limits::kResults) {
     return wrong(Twine(sizeOf(from.arguments())) + " arguments and " + Twine(sizeOf(from.results())) + " results");
@@ -232,6 +260,9 @@ llvm::Expected<ProgramFacts> Reader::read() {
     }
   }
   if (llvm::Error error = readDependence()) {
+    return error;
+  }
+  if (llvm::Error error = from.joint() ? readJoint(*from.joint()) : llvm::Error::success()) {
     return error;
   }
   facts.samplesRows = from.samples_rows();

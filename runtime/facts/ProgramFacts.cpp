@@ -43,6 +43,30 @@ static llvm::Error countArgument(size_t index, const ArgSpec &spec, ProgramFacts
   return llvm::Error::success();
 }
 
+/// Positions of the part are in the joint step, each once and in its order.
+static llvm::Error checkJoint(const ProgramFacts &facts) {
+  const JointFacts &joint = *facts.joint;
+  std::vector<std::optional<uint32_t>> last(joint.counts.size());
+  std::optional<uint32_t> lastKept;
+  auto follows = [](uint32_t position, std::optional<uint32_t> &before, uint32_t count) {
+    const bool isFine = position < count && (!before || *before < position);
+    before = position;
+    return isFine;
+  };
+  bool isFine = joint.role < joint.parties && joint.positions.size() == facts.args.size() &&
+                joint.shown.size() == facts.args.size() && joint.kept.size() == facts.keeps;
+  for (size_t index = 0; isFine && index < facts.args.size(); ++index) {
+    const auto kind = static_cast<size_t>(facts.args[index].kind);
+    isFine = joint.shown[index] <= 1 && follows(joint.positions[index], last[kind], joint.counts[kind]);
+  }
+  for (size_t index = 0; isFine && index < facts.keeps; ++index) {
+    isFine = follows(joint.kept[index], lastKept, joint.keeps);
+  }
+  return isFine ? llvm::Error::success()
+                : failure(ErrorCode::Malformed, "the part of role " + Twine(joint.role) + " has arguments or results "
+                                                "that the joint step does not have");
+}
+
 llvm::Error ProgramFacts::count() {
   states = uploads = slots = seeds = tables = keeps = publishes = 0;
   publishBytes = 0;
@@ -70,7 +94,7 @@ llvm::Error ProgramFacts::count() {
       committed[spec.target] = true;
     }
   }
-  return llvm::Error::success();
+  return joint ? checkJoint(*this) : llvm::Error::success();
 }
 
 size_t ProgramFacts::bytes() const {

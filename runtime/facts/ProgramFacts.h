@@ -6,8 +6,10 @@
 #include "runtime/facts/Signature.h"
 #include "llvm/ADT/StringRef.h"
 #include "llvm/Support/Error.h"
+#include <array>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -23,6 +25,18 @@ struct RunMemory {
   bool operator==(const RunMemory &) const = default;
 };
 
+/// Of a program that is one role's part of a joint step: what a message has for all roles, and what of it is the part's.
+struct JointFacts {
+  uint32_t role = 0, parties = 0;
+  std::array<uint32_t, kStepArgs.size()> counts{}; ///< arguments of the joint step, by kind
+  uint32_t keeps = 0;                              ///< its kept results
+  std::vector<uint32_t> positions; ///< of each argument of the part, among those of its kind in the joint step
+  std::vector<uint32_t> kept;      ///< of each kept result of the part, among those of the joint step
+  std::vector<uint8_t> shown;      ///< per argument of the part: whether other roles get terms that depend on it
+
+  bool operator==(const JointFacts &) const = default;
+};
+
 struct ProgramFacts {
   std::vector<ArgSpec> args;
   std::vector<ResultSpec> results;
@@ -31,6 +45,7 @@ struct ProgramFacts {
   uint64_t ops = 0;
   uint64_t operations = 0; ///< of its price (passes/Price.h)
   RunMemory memory;
+  std::optional<JointFacts> joint;
 
   // From `count`: bindings that a request must bring, and results that it must name.
   size_t states = 0, uploads = 0, slots = 0, seeds = 0, tables = 0, keeps = 0, publishes = 0;

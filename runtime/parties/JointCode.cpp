@@ -57,7 +57,7 @@ public:
     std::copy(arguments.begin(), arguments.end(), values_.begin());
   }
 
-  llvm::Expected<RunOutcome> resume(llvm::ArrayRef<std::shared_ptr<Buffer>> came) override {
+  llvm::Expected<RunOutcome> resume(llvm::ArrayRef<std::shared_ptr<Buffer>> came, const RunOptions &options) override {
     if (!plan_) {
       return makeError(ErrorCode::Internal, "a joint run was resumed twice");
     }
@@ -66,6 +66,7 @@ public:
         return error;
       }
       auto next = std::make_unique<Run>(std::move(*this));
+      next->options_ = options;
       next->take(came);
       return goOn(std::move(next));
     } catch (const std::bad_alloc &) {
@@ -127,7 +128,7 @@ public:
     for (unsigned number : plan_->stages[next_ - 1].results) {
       own(values_[number].tensor);
     }
-    options_ = {.threads = options_.threads, .isPrivate = options_.isPrivate};
+    options_ = {};
   }
 
 private:
@@ -277,7 +278,7 @@ llvm::Error planMemory(Plan &plan, const std::vector<TensorType> &types) {
 
 } // namespace
 
-llvm::Expected<std::unique_ptr<Code>> prepareJoint(const Engine &engine, mlir::ModuleOp part) {
+llvm::Expected<std::unique_ptr<Code>> prepareJoint(const Engine &engine, mlir::ModuleOp part, StageCheck check) {
   if (mlir::failed(verifyCoreFormOfRole(part)) || !part->hasAttr(kRoleAttr)) {
     return makeError(ErrorCode::Unsupported, "the module is not the part of a role");
   }
@@ -301,6 +302,9 @@ llvm::Expected<std::unique_ptr<Code>> prepareJoint(const Engine &engine, mlir::M
     auto code = engine.prepare(*stage.module);
     if (!code) {
       return code.takeError();
+    }
+    if (llvm::Error error = check ? check(*stage.module, **code) : llvm::Error::success()) {
+      return error;
     }
     for (size_t k = 0; k < stage.results.size(); ++k) {
       types[stage.results[k]] = (*code)->results()[k].type;

@@ -162,7 +162,8 @@ flatbuffers::Offset<schema::Step> encode(flatbuffers::FlatBufferBuilder &builder
     repetitionVector = builder.CreateVector(repetitions);
   }
   return schema::CreateStep(builder, step.session, step.sequence, hash, program, debug, states, uploads, slots, seeds,
-                            tableVector, results, releases, spending, repetitionVector, step.deadlineMs, step.mark);
+                            tableVector, results, releases, spending, repetitionVector, step.deadlineMs, step.mark,
+                            step.attempt);
 }
 
 size_t encodedBound(const Step &step) {
@@ -256,6 +257,7 @@ std::string decode(const schema::Step &message, Step &step) {
     }
   }
   step.deadlineMs = message.deadline_ms();
+  step.attempt = message.attempt();
   return {};
 }
 

@@ -5,10 +5,12 @@
 #define SOJOURN_RUNTIME_WIRE_STEP_H
 
 #include "dialect/elements/Elements.h"
+#include "runtime/wire/Place.h"
 #include "runtime/wire/Step_generated.h"
 
 #include <array>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
@@ -66,7 +68,10 @@ struct Step {
   Spending spending;
   std::vector<Repetition> repetitions;
   uint64_t deadlineMs = 0;
-  uint64_t mark = 0; ///< tells messages of one number apart; 0: none
+  uint64_t mark = 0;    ///< tells messages of one number apart; 0: none
+  uint64_t attempt = 0; ///< of a group's message
+  /// Of a group's message: where its results lie. The client's own, no part of the message.
+  std::shared_ptr<const ResultPlaces> places = nullptr;
 
   /// Steps in the message.
   size_t count() const { return 1 + repetitions.size(); }

@@ -154,6 +154,9 @@ TEST_F(Surface, ColumnsAloneAndLabelsKeepTheirKind) {
 /// A table of columns of every kind, and what is asked of its rows.
 class AskedRows final : public frontend::RowReader {
 public:
+  std::shared_ptr<frontend::RowReader> ofMember(const std::shared_ptr<frontend::Session> &, unsigned) override {
+    return nullptr;
+  }
   at::Tensor rows(const std::vector<std::string> &columns, bool alone, at::ScalarType dtype,
                   const frontend::RowNumbers &numbers) override {
     asked.push_back({columns, alone, dtype, frontend::evaluate(numbers, kCount)});

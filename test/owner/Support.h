@@ -89,7 +89,7 @@ struct StepRequest {
   sojourn::wire::Spending spending; ///< left out where all of it is default
   /// Further steps of the message; of these states, uploads, slots, seeds, results and releases count.
   std::vector<StepRequest> repetitions;
-  uint64_t deadlineMs = 0, mark = 0;
+  uint64_t deadlineMs = 0, mark = 0, attempt = 0;
   /// All uploads are the first one's bytes, behind so many others.
   std::optional<size_t> sharedBehind;
 };

@@ -453,7 +453,8 @@ namespace {
 /// Sends its first argument, and computes with what comes in its place.
 class WaitingEngine final : public runtime::test::ReferenceEngine {
   struct Rest final : runtime::Suspended {
-    llvm::Expected<runtime::RunOutcome> resume(llvm::ArrayRef<std::shared_ptr<runtime::Buffer>> came) override {
+    llvm::Expected<runtime::RunOutcome> resume(llvm::ArrayRef<std::shared_ptr<runtime::Buffer>> came,
+                                               const runtime::RunOptions &) override {
       if (came.size() != 1 || came[0]->size() < arguments[0].tensor.type.bytes()) {
         return runtime::makeError(runtime::ErrorCode::Execution, "the frame is too short");
       }

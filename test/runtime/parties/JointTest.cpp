@@ -95,7 +95,7 @@ public:
           ADD_FAILURE() << "role " << role << " waits for fewer exchanges than role 0";
           return {};
         }
-        if (!note(role, run->resume(frames), waiting, results)) {
+        if (!note(role, run->resume(frames, {}), waiting, results)) {
           return {};
         }
       }
@@ -325,11 +325,11 @@ TEST(Joint, FramesOfAnotherSizeAreRefused) {
   const std::string frame(static_cast<const char *>(first->frames[0]->data()) + 12, framedBytes(12) - 12);
   EXPECT_EQ(frame, std::string(frame.size(), char{0}));
   auto own = first->frames[0], other = second->frames[0];
-  auto done = llvm::cantFail(first->resume({nullptr, other}));
+  auto done = llvm::cantFail(first->resume({nullptr, other}, {}));
   EXPECT_EQ(numbersOf(done.values.at(0)), (std::vector<double>{18, 18, 18}));
   for (size_t bytes : {size_t{0}, framedBytes(12) - 1, framedBytes(12) + 1}) {
     auto again = start(1, 10, 2);
-    auto refused = again->resume({copyOf(std::string(256, 'x').data(), bytes), nullptr});
+    auto refused = again->resume({copyOf(std::string(256, 'x').data(), bytes), nullptr}, {});
     ASSERT_FALSE(static_cast<bool>(refused));
     EXPECT_EQ(llvm::toString(refused.takeError())
                       .find("role 0 sent " + std::to_string(bytes) + " bytes in an exchange, expected 64") ==
@@ -337,11 +337,11 @@ TEST(Joint, FramesOfAnotherSizeAreRefused) {
               false);
   }
   auto twice = start(1, 10, 2);
-  EXPECT_TRUE(static_cast<bool>(twice->resume({own, nullptr})));
-  auto again = twice->resume({own, nullptr});
+  EXPECT_TRUE(static_cast<bool>(twice->resume({own, nullptr}, {})));
+  auto again = twice->resume({own, nullptr}, {});
   ASSERT_FALSE(static_cast<bool>(again));
   EXPECT_NE(llvm::toString(again.takeError()).find("was resumed twice"), std::string::npos);
-  auto few = start(1, 10, 2)->resume({own});
+  auto few = start(1, 10, 2)->resume({own}, {});
   ASSERT_FALSE(static_cast<bool>(few));
   EXPECT_NE(llvm::toString(few.takeError()).find("an exchange got 1 frames, expected 2"), std::string::npos);
   auto whole = codes[0]->run({}, {});

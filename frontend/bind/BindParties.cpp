@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+// Groups of owners: sessions, joined tables, places of values.
+#include "frontend/bind/Bind.h"
+
+#include "frontend/recording/RemoteDevice.h"
+#include "frontend/session/Session.h"
+#include "frontend/tables/JoinedRows.h"
+
+#include <pybind11/stl.h>
+
+namespace py = pybind11;
+
+namespace sojourn::frontend {
+
+namespace {
+
+/// Roles that have the value, or rows of it, and whether each of them has all of it. None outside of groups, and of a
+/// value that no step has computed yet.
+py::object placeOf(const at::Tensor &tensor) {
+  const Storage &storage = *remoteImpl(tensor)->remoteStorage();
+  const auto session = Session::of(storage.device);
+  DeviceLock lock(storage.device->mutex());
+  if (!session->isGroup() || (!storage.handle && !storage.upload.defined())) {
+    return py::none();
+  }
+  const wire::Place place = PlaceTable::get().at(storage.place);
+  std::vector<unsigned> roles;
+  for (unsigned role = 0; role < session->members().size(); ++role) {
+    const bool hasRows = std::any_of(place.segments.begin(), place.segments.end(),
+                                     [&](const wire::Place::Segment &segment) { return segment.role == role; });
+    if (place.kind == wire::Place::Kind::Parts ? hasRows : place.isAt(role)) {
+      roles.push_back(role);
+    }
+  }
+  return py::make_tuple(place.kind != wire::Place::Kind::Parts, roles);
+}
+
+} // namespace
+
+void bindParties(py::module_ &m) {
+  m.def(
+      "open_group", [](const std::vector<std::shared_ptr<Session>> &members) { return Session::openGroup(members); },
+      py::arg("members"), py::call_guard<py::gil_scoped_release>());
+  m.def(
+      "join_tables",
+      [](const std::shared_ptr<Session> &group, const std::vector<Table> &tables) { return joinTables(group, tables); },
+      py::arg("group").none(true), py::arg("tables"));
+  m.def("place", &placeOf, py::arg("tensor"),
+        "(whether each has all of it, roles) of a tensor of a group; None before it is computed, and of others.");
+}
+
+} // namespace sojourn::frontend

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+// The replies of a group's members to one message, as one.
+#ifndef SOJOURN_FRONTEND_SESSION_JOINTREPLY_H
+#define SOJOURN_FRONTEND_SESSION_JOINTREPLY_H
+
+#include "frontend/wire/Client.h"
+#include "runtime/wire/Step.h"
+
+#include <exception>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace sojourn::frontend {
+
+/// What became of a message at one member.
+struct MemberOutcome {
+  std::optional<StepReply> reply; ///< Done or Committed
+  std::exception_ptr failure;     ///< why there is none
+  bool isUnknown = false;         ///< whether it leaves open that the member ran the step
+};
+
+/// Values that lie in parts are joined, others are taken from the first member that has them. `names`: of the members.
+/// Throws the failure of the first member that ended the step by itself, with its name; where members differ in what
+/// they have committed, Error (ConnectionLost), and `unknown` is set.
+StepReply jointReply(const wire::Step &step, std::vector<MemberOutcome> outcomes, const std::vector<std::string> &names,
+                     bool &unknown);
+
+} // namespace sojourn::frontend
+
+#endif // SOJOURN_FRONTEND_SESSION_JOINTREPLY_H

@@ -1,0 +1,107 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Groups of owners: a device whose steps several owners compute together, over the tables of all of them."""
+
+from __future__ import annotations
+
+import torch
+
+import _sojourn
+
+from . import checks, connections, notebook
+from .errors import Error
+from .owner import Connected, Owner
+from .table import Table
+
+_MEMBERS_LEAST, _MEMBERS_MOST = 2, 16
+
+
+class Parties(Connected):
+    """Several owners as one device. `owners`: the members; `parties.device` is a torch device.
+
+    A step on the device is one program, sent to each member at once: each computes on its rows, sums over rows meet,
+    and the step is committed by all members or by none. Sums are added in the order of the members.
+    """
+
+    def __init__(self, session, owners: tuple[Owner, ...]):
+        if not isinstance(session, _sojourn.Session):
+            raise Error(f"a group is made by sojourn.parties(owner, owner), got {checks.shown(session)}")
+        super().__init__(session)
+        self.owners = owners
+        connections.remember(session, None)
+        connections.remember_group(self)
+
+    def rows(self, *tables: str | Table) -> Table:
+        """The members' tables as one `Table`: same columns, rows about different people.
+
+        `rows("patients")`: the table of this name at each member. `rows(alice.dataset("a"), bob.dataset("b"))`: these,
+        one of each member in the order of the group. Open tables only.
+
+        A batch takes rows of each table in proportion to its rows (largest remainders), in the order that the table
+        itself has for the seed; `split` splits each table. `sojourn.pooled` gives the same batches over plain tables.
+        Raises `Error` where columns differ.
+        """
+        if len(tables) == 1 and isinstance(tables[0], str):
+            found = [owner.dataset(tables[0]) for owner in self.owners]
+        else:
+            for table in tables:
+                if not isinstance(table, Table):
+                    raise Error(
+                        f"parties.rows takes one name, or a table of each member, got {checks.shown(table)} among "
+                        f"{len(tables)} arguments"
+                    )
+            found = [table for table in tables if isinstance(table, Table)]
+        return Table(_sojourn.join_tables(self.session, [table._table for table in found]), self.session)
+
+    def where(self, tensor: torch.Tensor) -> str:
+        """The place of a tensor of this group: "copies at all members", "at alice", "a part at each of alice, bob"."""
+        if not isinstance(tensor, torch.Tensor) or tensor.device != self.device:
+            raise Error(f"where takes a tensor on {self.device}, got {checks.shown(tensor)}")
+        return where(tensor) or "not computed yet: its step has not run"
+
+    def __repr__(self) -> str:
+        return f"Parties({', '.join(owner.address for owner in self.owners)}, device='{self.device}')"
+
+    def _repr_html_(self) -> str:
+        rows = [(str(role), owner.address, owner.key or "unknown") for role, owner in enumerate(self.owners)]
+        return notebook.table(f"Group of {len(self.owners)} owners, device {self.device}", [("", "owner", "key"), *rows])
+
+
+def parties(*owners: Owner) -> Parties:
+    """A group of 2 to 16 owners, whose tables are used as one.
+
+    Each owner decides what other members may see of its tables (`Owner.share`), and takes only members that it knows:
+    owners of one process know each other. Raises `Error` where one of them refuses.
+    """
+    for owner in owners:
+        if not isinstance(owner, Owner):
+            raise Error(f"sojourn.parties takes owners (sojourn.local, sojourn.connect), got {checks.shown(owner)}")
+    if not _MEMBERS_LEAST <= len(owners) <= _MEMBERS_MOST:
+        raise Error(f"a group has {_MEMBERS_LEAST} to {_MEMBERS_MOST} owners, got {len(owners)}")
+    for at, owner in enumerate(owners):
+        if owner.session in [before.session for before in owners[:at]]:
+            raise Error(f"the owner at {owner.address} is in the group more than once; name each owner once")
+    return Parties(_sojourn.open_group([owner.session for owner in owners]), owners)
+
+
+def pooled(*tables: Table) -> Table:
+    """Plain tables (`sojourn.plain`) as one `Table`, with the batches of a group with the same tables, for comparison.
+
+    Raises `Error` where columns differ.
+    """
+    for table in tables:
+        if not isinstance(table, Table) or table.session is not None:
+            raise Error(f"sojourn.pooled takes plain tables (sojourn.plain), got {checks.shown(table)}")
+    return Table(_sojourn.join_tables(None, [table._table for table in tables]))
+
+
+def where(tensor: torch.Tensor) -> str | None:
+    """The place of a tensor of a group, in words; None for other tensors, and before its step has run."""
+    place = _sojourn.place(tensor)
+    group = connections.group_at(tensor.device)
+    if place is None or group is None:
+        return None
+    is_whole, roles = place
+    names = [group.owners[role].address for role in roles]
+    if is_whole:
+        return "copies at all members" if len(names) == len(group.owners) else f"at {names[0]}"
+    return f"a part at each of {', '.join(names)}"

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+// One owner's side of a group: frames that the other members have sent, and the wait for them.
+#ifndef SOJOURN_OWNER_PEERS_GROUP_H
+#define SOJOURN_OWNER_PEERS_GROUP_H
+
+#include "owner/peers/Frame.h"
+#include "runtime/Stop.h"
+#include "runtime/signing/SigningKey.h"
+
+#include "llvm/Support/Error.h"
+
+#include <chrono>
+#include <condition_variable>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace sojourn::owner {
+
+class Peers;
+
+/// Frames of all members for one moment of a step, by role; that of the own role is empty. Or the role of a member that
+/// has ended the step.
+struct CameFrames {
+  std::vector<std::optional<PeerFrame>> frames;
+  std::optional<unsigned> endedBy;
+  uint8_t code = PeerFrame::kNoFailure; ///< of the End
+};
+
+/// Belongs to a session, and ends with it: the other members are told. Thread-safe.
+class Group {
+public:
+  ~Group();
+  Group(const Group &) = delete;
+  Group &operator=(const Group &) = delete;
+
+  unsigned role() const { return ownRole; }
+  unsigned parties() const { return static_cast<unsigned>(members.size()); }
+  const signing::PublicKey &member(unsigned role) const { return members[role]; }
+  /// "member 2 (owner ab12...)"
+  std::string nameOf(unsigned role) const;
+
+  /// To each other member.
+  void send(const PeerFrame &frame);
+  /// From a member. Frames of earlier points are dropped. Of a member that sends more than kWaitingMost ahead, nothing
+  /// is taken any more.
+  void take(const signing::PublicKey &from, const PeerFrame &frame);
+
+  /// Waits for the frames of this kind, of all other members, at `point`; drops those of earlier points. RequestErrors:
+  /// a member is gone or sent another message or another frame (Peer), the stop flag is set (Stopped), the wait takes
+  /// longer than `most` (Stopped). Without a flag it waits until all have answered.
+  llvm::Expected<CameFrames> await(const StepPoint &point, PeerFrame::Kind kind, uint32_t exchange,
+                                   const MessageDigest &digest, const runtime::StopFlag *stop,
+                                   std::chrono::milliseconds most);
+
+  /// Frames of one member that wait. A member is ahead by the terms of two exchanges, an end and the step after it.
+  static constexpr size_t kWaitingMost = 8;
+
+private:
+  friend class Peers;
+  Group(std::shared_ptr<Peers> peers, const GroupId &id, unsigned role, std::vector<signing::PublicKey> members);
+
+  llvm::Expected<std::optional<CameFrames>> find(const StepPoint &point, PeerFrame::Kind kind, uint32_t exchange,
+                                                 const MessageDigest &digest);
+
+  const std::shared_ptr<Peers> peers;
+  const GroupId id;
+  const unsigned ownRole;
+  const std::vector<signing::PublicKey> members;
+  std::mutex mutex;
+  std::condition_variable came;
+  struct Inbox {
+    std::deque<PeerFrame> frames;
+    bool isGone = false, isBroken = false;
+  };
+  std::vector<Inbox> inboxes; ///< by role
+  StepPoint current;          ///< frames of earlier points are of no use
+};
+
+} // namespace sojourn::owner
+
+#endif // SOJOURN_OWNER_PEERS_GROUP_H

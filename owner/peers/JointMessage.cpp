@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+// The order of frames of a joint step (see JointMessage.h): Terms per exchange, then Ready; or End.
+#include "owner/peers/JointMessage.h"
+
+#include "llvm/ADT/Twine.h"
+
+#include <utility>
+
+namespace sojourn::owner {
+
+PeerFrame JointMessage::frame(PeerFrame::Kind kind) const {
+  PeerFrame frame;
+  frame.kind = kind;
+  frame.point = point_;
+  frame.exchange = exchange_;
+  frame.digest = digest_;
+  return frame;
+}
+
+llvm::Expected<CameFrames> JointMessage::await(PeerFrame::Kind kind, const runtime::StopFlag *stop) {
+  auto came = group_.await(point_, kind, exchange_, digest_, stop, most_);
+  if (!came || !came->endedBy) {
+    return came;
+  }
+  isEnded_ = true; // the others have been told
+  isOver_ = came->code == PeerFrame::kNoFailure;
+  return requestError(wire::ErrorCode_Peer, group_.nameOf(*came->endedBy) +
+                                                " ended the step; its own reply says why. Nothing of the step was "
+                                                "committed at any member");
+}
+
+llvm::Expected<Memory> JointMessage::exchange(Memory frames) {
+  if (frames.size() != 1) {
+    return requestError(wire::ErrorCode_Internal,
+                        "the worker sends " + llvm::Twine(frames.size()) + " frames in an exchange, expected 1");
+  }
+  PeerFrame own = frame(PeerFrame::Kind::Terms);
+  own.terms = std::move(frames[0]);
+  group_.send(own);
+  auto came = await(PeerFrame::Kind::Terms, &stop_);
+  if (!came) {
+    return came.takeError();
+  }
+  ++exchange_;
+  Memory terms;
+  for (std::optional<PeerFrame> &each : came->frames) {
+    terms.push_back(each && each->terms ? std::move(each->terms) : runtime::copyOf("", 0));
+  }
+  return terms;
+}
+
+llvm::Error JointMessage::ready() {
+  group_.send(frame(PeerFrame::Kind::Ready));
+  auto came = await(PeerFrame::Kind::Ready, nullptr);
+  if (!came) {
+    return came.takeError();
+  }
+  ++point_.step;
+  exchange_ = 0;
+  return llvm::Error::success();
+}
+
+void JointMessage::end(uint8_t code) {
+  if (isEnded_ || point_.step >= steps_) {
+    return;
+  }
+  isEnded_ = true;
+  PeerFrame last = frame(PeerFrame::Kind::End);
+  last.code = code;
+  group_.send(last);
+}
+
+} // namespace sojourn::owner

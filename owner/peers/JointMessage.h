@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+// A message of joint steps at one member: exchanges, and the commit of each step by all members or by none.
+#ifndef SOJOURN_OWNER_PEERS_JOINTMESSAGE_H
+#define SOJOURN_OWNER_PEERS_JOINTMESSAGE_H
+
+#include "owner/RequestError.h"
+#include "owner/peers/Group.h"
+#include "owner/worker/Port.h"
+#include "runtime/Stop.h"
+
+#include "llvm/Support/Error.h"
+
+#include <chrono>
+#include <cstdint>
+
+namespace sojourn::owner {
+
+/// Used by the thread that has the session's turn. Errors of its calls end the message: the other members are told when
+/// it is destroyed, or earlier by `end`.
+class JointMessage {
+public:
+  /// `steps`: of the message. `most`: how long an exchange waits for another member.
+  JointMessage(Group &group, uint64_t sequence, uint64_t attempt, const MessageDigest &digest, uint32_t steps,
+               const runtime::StopFlag &stop, std::chrono::milliseconds most)
+      : group_(group), digest_(digest), steps_(steps), stop_(stop), most_(most), point_{sequence, attempt, 0} {}
+  ~JointMessage() { end(wire::ErrorCode_Internal); }
+  JointMessage(const JointMessage &) = delete;
+  JointMessage &operator=(const JointMessage &) = delete;
+
+  const Group &group() const { return group_; }
+  /// Sends this member's terms; a frame per role, an empty one for the own role.
+  llvm::Expected<Memory> exchange(Memory frames);
+  /// The step has run. Waits for all members: on success each of them commits it, and the next step of the message is
+  /// the current one. No stop ends this wait: others may have committed.
+  llvm::Error ready();
+  /// No step from the current one on commits. kNoFailure: none begins, which is no failure of those before.
+  void end(uint8_t code);
+  /// There is no joint step: the request is answered from memory, or lacks its program.
+  void cancel() { isEnded_ = true; }
+  /// Whether another member let the message end after the steps that have committed, without a failure.
+  bool isOver() const { return isOver_; }
+
+private:
+  llvm::Expected<CameFrames> await(PeerFrame::Kind kind, const runtime::StopFlag *stop);
+  PeerFrame frame(PeerFrame::Kind kind) const;
+
+  Group &group_;
+  const MessageDigest digest_;
+  const uint32_t steps_;
+  const runtime::StopFlag &stop_;
+  const std::chrono::milliseconds most_;
+  StepPoint point_;
+  uint32_t exchange_ = 0;
+  bool isEnded_ = false, isOver_ = false;
+};
+
+} // namespace sojourn::owner
+
+#endif // SOJOURN_OWNER_PEERS_JOINTMESSAGE_H

@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+// The part of one role of a joint program. Internal to owner/worker.
+#ifndef SOJOURN_OWNER_WORKER_JOINTPART_H
+#define SOJOURN_OWNER_WORKER_JOINTPART_H
+
+#include "owner/worker/Worker.h"
+#include "passes/parties/Part.h"
+#include "runtime/facts/ProgramFacts.h"
+
+#include "mlir/IR/BuiltinOps.h"
+#include "llvm/Support/Error.h"
+
+namespace sojourn::owner {
+
+struct JointPart {
+  parties::RolePart part;
+  runtime::JointFacts facts;
+};
+
+/// Of a verified program in core form. RequestErrors: it has no roles or another number of them, Malformed; owners
+/// cannot compute it together, Unsupported with op and line.
+llvm::Expected<JointPart> jointPartOf(mlir::ModuleOp joint, const RoleOfGroup &role);
+
+} // namespace sojourn::owner
+
+#endif // SOJOURN_OWNER_WORKER_JOINTPART_H

@@ -1,0 +1,480 @@
+// SPDX-License-Identifier: Apache-2.0
+// Joint steps of owners in one process: what clients and members may do wrong, and that all commit or none does.
+#include "owner/RequestError.h"
+#include "owner/peers/Digest.h"
+#include "owner/peers/Group.h"
+#include "owner/peers/JointMessage.h"
+#include "owner/peers/Peers.h"
+#include "runtime/signing/SigningKey.h"
+#include "test/owner/Support.h"
+
+#include "dialect/Bounds.h"
+
+#include <array>
+#include <chrono>
+#include <thread>
+
+namespace sojourn::owner::test {
+
+namespace {
+
+using std::chrono::milliseconds;
+
+std::string textOf(llvm::Error error) { return llvm::toString(std::move(error)); }
+
+std::string joinBytes(uint64_t session, unsigned role, const std::string &nonce,
+                      const std::vector<signing::PublicKey> &members) {
+  flatbuffers::FlatBufferBuilder builder;
+  std::vector<flatbuffers::Offset<wire::Member>> offsets;
+  for (const signing::PublicKey &member : members) {
+    offsets.push_back(wire::CreateMember(builder, builder.CreateVector(member.data(), member.size())));
+  }
+  auto list = builder.CreateVector(offsets);
+  auto bytes = builder.CreateVector(reinterpret_cast<const uint8_t *>(nonce.data()), nonce.size());
+  return finish(builder, wire::RequestBody_Join,
+                wire::CreateJoin(builder, session, static_cast<uint8_t>(role), bytes, list).Union());
+}
+
+/// Owners with a table each, and a session of one client at each of them.
+class JointSteps : public testing::Test {
+protected:
+  static constexpr size_t kOwners = 3;
+
+  void SetUp() override {
+    for (size_t at = 0; at < kOwners; ++at) {
+      worlds[at].random.seed(20261128 + at);
+      Environment environment = worlds[at].environment();
+      environment.isNeighbour = true;
+      Limits limits;
+      limits.memberWaitMs = 300;
+      owners.push_back(std::make_unique<Owner>(environment, limits));
+      keys.push_back(*signing::parseKey(owners.back()->key()));
+      RegisterOptions options;
+      options.name = "t";
+      options.policy = Policy::open;
+      for (size_t row = 0; row < 4; ++row) {
+        rows[at][row] = static_cast<double>(10 * at + row);
+      }
+      DatasetSource source;
+      source.arrays = {{"a", runtime::Element::f64, 4, rows[at].data(), {}}};
+      ASSERT_EQ(textOf(owners.back()->registerDataset(source, options)), "");
+    }
+    for (size_t at = 0; at < kOwners; ++at) {
+      for (size_t other = 0; other < kOwners; ++other) {
+        if (at != other) {
+          ASSERT_EQ(textOf(owners[at]->share("t", {keys[other]}, Sharing::clear)), "");
+        }
+      }
+      clients.push_back(std::make_unique<Client>(*owners[at]));
+    }
+  }
+
+  void join(const std::string &nonce = std::string(32, 'n')) {
+    for (size_t role = 0; role < kOwners; ++role) {
+      ASSERT_EQ(clients[role]->send(joinBytes(clients[role]->session, role, nonce, keys)).error(), "");
+    }
+  }
+
+  /// The sum of all tables, kept and published, and the rows of each.
+  static runtime::EncodedProgram sums() {
+    std::string arguments, body;
+    for (size_t role = 0; role < kOwners; ++role) {
+      const std::string k = std::to_string(role);
+      arguments += (role ? ", " : "") + ("%t" + k) + ": !sojourn.table<4, \"a\" : f64> {sojourn.kind = \"table\", " +
+                   "sojourn.party = " + k + " : i64}";
+      body += "    %x" + k + " = sojourn.read_rows %t" + k + ", %i, columns = [\"a\"] : !sojourn.table<4, \"a\" : " +
+              "f64>, tensor<4xi64> -> tensor<4x1xf64>\n";
+    }
+    return encode("module attributes {sojourn.parties = 3 : i64, sojourn.promotion = \"torch\", sojourn.phase = "
+                  "\"core\"} {\n  func.func @step(" +
+                  arguments +
+                  ") -> (tensor<f64> {sojourn.result = \"keep\"}, tensor<4x1xf64> {sojourn.result = \"keep\"}, "
+                  "tensor<f64> {sojourn.result = \"publish\"}) {\n    %i = sojourn.iota dim = 0 : tensor<4xi64>\n" +
+                  body +
+                  "    %x = sojourn.concat %x0, %x1, %x2 dim = 0 : tensor<4x1xf64>, tensor<4x1xf64>, tensor<4x1xf64>\n"
+                  "    %s = sojourn.reduce_sum %x, dims = [0, 1] : tensor<12x1xf64>\n"
+                  "    return %s, %x1, %s : tensor<f64>, tensor<4x1xf64>, tensor<f64>\n  }\n}\n");
+  }
+
+  StepRequest step(uint64_t id) const {
+    StepRequest request;
+    request.results = {id, id + 1};
+    return request;
+  }
+  /// What a client sends to a member: tables of all of them, whose versions the client knows.
+  std::string bytesFor(size_t role, StepRequest request) {
+    request.session = clients[role]->session;
+    request.sequence = sequence;
+    const runtime::EncodedProgram program = sums();
+    request.hash.assign(program.hash.begin(), program.hash.end());
+    request.program = program.program;
+    request.debug = program.debug;
+    for (size_t each = 0; each < kOwners; ++each) {
+      request.tables.emplace_back("t", llvm::cantFail(owners[each]->dataset("t")).version);
+    }
+    return stepBytes(request);
+  }
+  /// Sends to all at once; the error of each.
+  std::vector<std::string> send(const std::vector<std::string> &messages) {
+    std::vector<std::string> errors(kOwners, "not sent");
+    std::vector<std::thread> threads;
+    published.assign(kOwners, "");
+    for (size_t role = 0; role < kOwners; ++role) {
+      if (!messages[role].empty()) {
+        threads.emplace_back([&, role] {
+          Reply reply(owners[role]->handle(messages[role]));
+          errors[role] = reply.error();
+          published[role] = errors[role].empty() ? reply.published(0) : "";
+        });
+      }
+    }
+    for (std::thread &thread : threads) {
+      thread.join();
+    }
+    return errors;
+  }
+  std::vector<std::string> sendAll(const StepRequest &request) {
+    std::vector<std::string> messages;
+    for (size_t role = 0; role < kOwners; ++role) {
+      messages.push_back(bytesFor(role, request));
+    }
+    return send(messages);
+  }
+  void expectNothingKept() const {
+    for (const auto &owner : owners) {
+      EXPECT_EQ(owner->liveHandles(), 0u);
+    }
+  }
+
+  std::array<World, kOwners> worlds;
+  std::array<std::array<double, 4>, kOwners> rows{};
+  std::vector<std::unique_ptr<Owner>> owners;
+  std::vector<signing::PublicKey> keys;
+  std::vector<std::unique_ptr<Client>> clients;
+  std::vector<std::string> published;
+  uint64_t sequence = 1;
+};
+
+constexpr double kSum = 4 * (0 + 10 + 20) + 3 * 6;
+
+} // namespace
+
+TEST_F(JointSteps, AreComputedByAllMembers) {
+  join();
+  EXPECT_EQ(sendAll(step(5)), std::vector<std::string>(kOwners, ""));
+  for (size_t role = 0; role < kOwners; ++role) {
+    EXPECT_EQ(published[role], bytes(std::vector<double>{kSum})) << role;
+    EXPECT_EQ(owners[role]->liveHandles(), role == 1 ? 2u : 1u) << "the rows are at member 1 alone";
+  }
+  sequence = 2;
+  StepRequest next = step(7);
+  next.releases = {5, 6}; // one of which two of the members do not have
+  EXPECT_EQ(sendAll(next), std::vector<std::string>(kOwners, ""));
+  EXPECT_EQ(owners[0]->liveHandles(), 1u);
+  EXPECT_EQ(owners[1]->liveHandles(), 2u);
+  for (size_t role = 0; role < kOwners; ++role) {
+    EXPECT_EQ(clients[role]->send(releaseBytes(clients[role]->session, {7, 8})).error(), "");
+    EXPECT_NE(clients[role]->send(releaseBytes(clients[role]->session, {8})).error(), "");
+  }
+  expectNothingKept();
+}
+
+TEST_F(JointSteps, ARepeatedMessageIsAnsweredFromMemory) {
+  join();
+  const std::string again = bytesFor(1, step(5));
+  EXPECT_EQ(sendAll(step(5)), std::vector<std::string>(kOwners, ""));
+  EXPECT_EQ(send({"", again, ""})[1], "") << "no other member takes part";
+  EXPECT_EQ(published[1], bytes(std::vector<double>{kSum}));
+  EXPECT_EQ(owners[1]->stepsHandled(), 1u);
+}
+
+TEST_F(JointSteps, MembersThatWereToldDifferentThingsCommitNothing) {
+  join();
+  std::vector<StepRequest> others(6, step(5));
+  others[0].results = {5, 9};
+  others[1].releases = {3};
+  others[2].deadlineMs = 77;
+  others[3].spending.clip = 3;
+  others[4].repetitions = {step(9)};
+  StepRequest one = step(5);
+  for (size_t at = 0; at < 6; ++at) {
+    StepRequest &other = others[at];
+    one.attempt = other.attempt = at;
+    if (at == 5) {
+      other = one;
+      other.attempt = at + 1; // the others wait for this attempt
+    }
+    std::vector<std::string> messages{bytesFor(0, one), bytesFor(1, other), bytesFor(2, one)};
+    const auto errors = send(messages);
+    for (size_t role = 0; role < kOwners; ++role) {
+      EXPECT_NE(errors[role], "") << at << " " << role;
+    }
+    const bool isOfDigest = errors[0].find("was sent another message of this step") != std::string::npos ||
+                            errors[0].find("ended the step") != std::string::npos ||
+                            (at == 5 && errors[0].find("for member 1") != std::string::npos);
+    EXPECT_TRUE(isOfDigest) << at << " " << errors[0];
+    expectNothingKept();
+  }
+  one.attempt = 7;
+  EXPECT_EQ(sendAll(one), std::vector<std::string>(kOwners, "")) << "the number is not used up";
+}
+
+TEST_F(JointSteps, AFailureOfOneMemberIsAFailureOfAll) {
+  join();
+  ASSERT_EQ(textOf(owners[2]->share("t", {keys[0]}, Sharing::none)), "");
+  const auto errors = sendAll(step(5));
+  EXPECT_NE(errors[2].find("Refused: "), std::string::npos) << errors[2];
+  EXPECT_NE(errors[2].find("does not share it with member 0"), std::string::npos) << errors[2];
+  for (size_t role : {0u, 1u}) {
+    EXPECT_EQ(errors[role].find("Peer: member 2"), 0u) << errors[role];
+  }
+  expectNothingKept();
+  ASSERT_EQ(textOf(owners[2]->share("t", {keys[0]}, Sharing::clear)), "");
+  StepRequest again = step(5);
+  again.attempt = 1;
+  EXPECT_EQ(sendAll(again), std::vector<std::string>(kOwners, ""));
+}
+
+TEST_F(JointSteps, PrivateTablesTakeNoPart) {
+  join();
+  // Set by another process of the data owner, for example.
+  RegisterOptions options;
+  options.name = "p";
+  options.policy = Policy::privateOnly;
+  options.bounds["a"] = {0, 100};
+  options.subject = "";
+  DatasetSource source;
+  source.arrays = {{"a", runtime::Element::f64, 4, rows[1].data(), {}}};
+  ASSERT_EQ(textOf(owners[1]->registerDataset(source, options)), "");
+  ASSERT_EQ(textOf(owners[1]->share("p", {keys[0], keys[2]}, Sharing::clear)), "");
+  StepRequest request = step(5);
+  std::vector<std::string> messages;
+  for (size_t role = 0; role < kOwners; ++role) {
+    request.session = clients[role]->session;
+    request.sequence = 1;
+    const runtime::EncodedProgram program = sums();
+    request.hash.assign(program.hash.begin(), program.hash.end());
+    request.program = program.program;
+    request.tables.clear();
+    for (size_t each = 0; each < kOwners; ++each) {
+      const std::string name = each == 1 ? "p" : "t";
+      request.tables.emplace_back(name.c_str(), llvm::cantFail(owners[each]->dataset(name)).version);
+    }
+    messages.push_back(stepBytes(request));
+  }
+  const auto errors = send(messages);
+  EXPECT_NE(errors[1].find("dataset 'p' is private"), std::string::npos) << errors[1];
+  EXPECT_EQ(errors[0].find("Peer: member 1"), 0u) << errors[0];
+  expectNothingKept();
+}
+
+TEST_F(JointSteps, AMemberThatIsNotToldIsNotWaitedForForEver) {
+  join();
+  auto errors = send({bytesFor(0, step(5)), "", bytesFor(2, step(5))});
+  for (size_t role : {0u, 2u}) {
+    // One of both gives up first, and the other hears of it.
+    const bool isFine = errors[role].find("for member 1 (the owner with key") != std::string::npos ||
+                        errors[role].find("ended the step; its own reply says why") != std::string::npos;
+    EXPECT_TRUE(isFine) << errors[role];
+  }
+  expectNothingKept();
+  // What the others said of that attempt is over.
+  StepRequest again = step(5);
+  again.attempt = 1;
+  EXPECT_EQ(sendAll(again), std::vector<std::string>(kOwners, ""));
+}
+
+TEST_F(JointSteps, AMemberThatEndsItsSessionEndsTheGroup) {
+  join();
+  ASSERT_EQ(clients[1]->send(byeBytes(clients[1]->session)).error(), "");
+  const auto errors = send({bytesFor(0, step(5)), bytesFor(1, step(5)), bytesFor(2, step(5))});
+  EXPECT_NE(errors[0].find("has left the group"), std::string::npos) << errors[0];
+  EXPECT_EQ(errors[1].find("Session: "), 0u) << errors[1];
+  expectNothingKept();
+}
+
+TEST_F(JointSteps, AnOwnerThatIsClosedEndsTheGroup) {
+  join();
+  const std::vector<std::string> messages{bytesFor(0, step(5)), "", bytesFor(2, step(5))};
+  clients[1].reset();
+  owners[1].reset();
+  std::string error = Reply(owners[0]->handle(messages[0])).error();
+  EXPECT_NE(error.find("has left the group"), std::string::npos) << error;
+  owners.erase(owners.begin() + 1);
+}
+
+TEST_F(JointSteps, JoinsThatAreRefused) {
+  const std::string nonce(32, 'n');
+  auto refusal = [&](unsigned role, const std::string &given, const std::vector<signing::PublicKey> &members) {
+    return clients[0]->send(joinBytes(clients[0]->session, role, given, members)).error();
+  };
+  EXPECT_NE(refusal(1, nonce, keys).find("member 1 of the group has another key"), std::string::npos);
+  EXPECT_NE(refusal(3, nonce, keys).find("member 3 of the group has another key"), std::string::npos);
+  EXPECT_NE(refusal(0, "short", keys).find("a nonce of 5 bytes"), std::string::npos);
+  EXPECT_NE(refusal(0, nonce, {keys[0]}).find("has 1 members"), std::string::npos);
+  EXPECT_NE(refusal(0, nonce, std::vector<signing::PublicKey>(17, keys[0])).find("has 17 members"), std::string::npos);
+  EXPECT_NE(refusal(0, nonce, {keys[0], keys[1], keys[1]}).find("more than once"), std::string::npos);
+  signing::PublicKey stranger = keys[1];
+  stranger[0] ^= 1;
+  EXPECT_NE(refusal(0, nonce, {keys[0], stranger}).find("does not know the owner with key"), std::string::npos);
+  join();
+  EXPECT_NE(refusal(0, nonce, keys).find("joins a group once"), std::string::npos);
+  Client other(*owners[0], "mallory");
+  EXPECT_NE(other.send(joinBytes(other.session, 0, nonce, keys)).error().find("in the group already"),
+            std::string::npos);
+  World world;
+  Owner alone(world.environment());
+  Client client(alone);
+  EXPECT_NE(client.send(joinBytes(client.session, 0, nonce, keys)).error().find("takes part in no groups"),
+            std::string::npos);
+}
+
+TEST_F(JointSteps, ProgramsOfOtherGroupsAreRefused) {
+  join();
+  const runtime::EncodedProgram single = publishProgram();
+  StepRequest request;
+  request.session = clients[0]->session;
+  request.hash.assign(single.hash.begin(), single.hash.end());
+  request.program = single.program;
+  request.states = {4};
+  const std::string error = Reply(owners[0]->handle(stepBytes(request))).error();
+  EXPECT_NE(error.find("the program is of 1 owner, the group of this session has 3"), std::string::npos) << error;
+  Client other(*owners[0], "outside");
+  StepRequest pooled;
+  pooled.results = {1, 2};
+  for (size_t each = 0; each < kOwners; ++each) { // all roles, at one owner
+    pooled.tables.emplace_back("t", llvm::cantFail(owners[0]->dataset("t")).version);
+  }
+  EXPECT_EQ(other.run(sums(), pooled).error(), "");
+}
+
+/// Sides of a group without owners around them.
+class Groups : public testing::Test {
+protected:
+  void SetUp() override {
+    for (size_t role = 0; role < 3; ++role) {
+      keys.push_back(signing::SigningKey::generate().publicKey());
+      peers.push_back(Peers::open(keys[role], /*isNeighbour=*/true));
+    }
+    for (unsigned role = 0; role < 3; ++role) {
+      groups.push_back(llvm::cantFail(peers[role]->join(id, role, keys)));
+    }
+  }
+  PeerFrame frame(PeerFrame::Kind kind, StepPoint point, uint32_t exchange = 0) const {
+    PeerFrame made;
+    made.kind = kind;
+    made.point = point;
+    made.exchange = exchange;
+    return made;
+  }
+  std::string awaited(StepPoint point, PeerFrame::Kind kind, uint32_t exchange = 0, int waitMs = 50) {
+    auto came = groups[0]->await(point, kind, exchange, {}, &stop, milliseconds(waitMs));
+    return came ? came->endedBy ? "ended by " + std::to_string(*came->endedBy) : "" : textOf(came.takeError());
+  }
+
+  GroupId id{1, 2, 3};
+  std::vector<signing::PublicKey> keys;
+  std::vector<std::shared_ptr<Peers>> peers;
+  std::vector<std::shared_ptr<Group>> groups;
+  runtime::StopFlag stop{false};
+};
+
+TEST_F(Groups, FramesAreTakenInTheirOrder) {
+  using Kind = PeerFrame::Kind;
+  groups[1]->send(frame(Kind::Terms, {1, 0, 0}, 0));
+  groups[2]->send(frame(Kind::Terms, {1, 0, 0}, 0));
+  groups[2]->send(frame(Kind::Ready, {1, 0, 0}, 1)); // ahead
+  EXPECT_EQ(awaited({1, 0, 0}, Kind::Terms), "");
+  EXPECT_NE(awaited({1, 0, 0}, Kind::Ready, 1).find("for member 1"), std::string::npos);
+  groups[1]->send(frame(Kind::Ready, {1, 0, 0}, 1));
+  EXPECT_EQ(awaited({1, 0, 0}, Kind::Ready, 1), "");
+  groups[1]->send(frame(Kind::Ready, {1, 0, 0}, 1)); // twice: of a step that is over
+  groups[1]->send(frame(Kind::Terms, {2, 0, 0}));
+  groups[2]->send(frame(Kind::Terms, {2, 0, 0}));
+  EXPECT_EQ(awaited({2, 0, 0}, Kind::Terms), "");
+}
+
+TEST_F(Groups, OfAnAttemptThatFailedNothingIsTaken) {
+  using Kind = PeerFrame::Kind;
+  groups[1]->send(frame(Kind::Terms, {1, 0, 0}));
+  groups[1]->send(frame(Kind::End, {1, 0, 0}));
+  groups[1]->send(frame(Kind::Terms, {1, 1, 0}));
+  groups[2]->send(frame(Kind::Terms, {1, 1, 0}));
+  EXPECT_EQ(awaited({1, 1, 0}, Kind::Terms), "");
+}
+
+TEST_F(Groups, WhatNoMemberSendsIsRefused) {
+  using Kind = PeerFrame::Kind;
+  groups[1]->send(frame(Kind::Ready, {1, 0, 0}));
+  EXPECT_NE(awaited({1, 0, 0}, Kind::Terms).find("member 1 (the owner with key"), std::string::npos);
+  EXPECT_NE(awaited({1, 0, 0}, Kind::Terms).find("sent a frame of another exchange"), std::string::npos);
+  groups[1]->send(frame(Kind::Terms, {2, 0, 0}, 1));
+  EXPECT_NE(awaited({2, 0, 0}, Kind::Terms).find("sent a frame of another exchange"), std::string::npos);
+  PeerFrame other = frame(Kind::Terms, {3, 0, 0});
+  other.digest[31] = 1;
+  groups[2]->send(other);
+  EXPECT_NE(awaited({3, 0, 0}, Kind::Terms).find("was sent another message of this step"), std::string::npos);
+  EXPECT_NE(awaited({4, 0, 0}, Kind::Terms).find("for member 1"), std::string::npos);
+  for (size_t at = 0; at <= Group::kWaitingMost; ++at) {
+    groups[1]->send(frame(Kind::Terms, {4, 1 + at, 0}));
+  }
+  EXPECT_NE(awaited({4, 0, 0}, Kind::Terms).find("more frames than a step has"), std::string::npos);
+}
+
+TEST_F(Groups, StrangersAreNotHeard) {
+  using Kind = PeerFrame::Kind;
+  const auto stranger = Peers::open(signing::SigningKey::generate().publicKey(), /*isNeighbour=*/true);
+  stranger->send(keys[0], id, frame(Kind::End, {1, 0, 0}));
+  peers[0]->take(keys[0], id, frame(Kind::End, {1, 0, 0})); // in its own name
+  peers[1]->send(keys[0], GroupId{9}, frame(Kind::End, {1, 0, 0}));
+  groups[1]->send(frame(Kind::Terms, {1, 0, 0}));
+  groups[2]->send(frame(Kind::Terms, {1, 0, 0}));
+  EXPECT_EQ(awaited({1, 0, 0}, Kind::Terms), "");
+}
+
+TEST_F(Groups, AStopEndsAWaitButNotThatForACommit) {
+  using Kind = PeerFrame::Kind;
+  stop = true;
+  EXPECT_NE(awaited({1, 0, 0}, Kind::Terms, 0, 60'000).find("was stopped"), std::string::npos);
+  JointMessage message(*groups[0], 1, 0, {}, 1, stop, milliseconds(10));
+  std::thread others([&] {
+    std::this_thread::sleep_for(milliseconds(100));
+    groups[1]->send(frame(Kind::Ready, {1, 0, 0}));
+    groups[2]->send(frame(Kind::Ready, {1, 0, 0}));
+  });
+  EXPECT_EQ(textOf(message.ready()), "");
+  others.join();
+}
+
+TEST_F(Groups, AMemberThatIsReadyAndGoesHasCommitted) {
+  using Kind = PeerFrame::Kind;
+  groups[1]->send(frame(Kind::Ready, {1, 0, 0}));
+  groups[2]->send(frame(Kind::Ready, {1, 0, 0}));
+  groups.resize(1);
+  EXPECT_EQ(awaited({1, 0, 0}, Kind::Ready), "");
+  EXPECT_NE(awaited({2, 0, 0}, Kind::Terms).find("has left the group"), std::string::npos);
+}
+
+TEST_F(Groups, AMessageThatIsDroppedTellsTheOthers) {
+  using Kind = PeerFrame::Kind;
+  { JointMessage message(*groups[1], 1, 0, {}, 2, stop, milliseconds(10)); }
+  EXPECT_EQ(awaited({1, 0, 0}, Kind::Terms), "ended by 1");
+  {
+    JointMessage message(*groups[2], 2, 0, {}, 1, stop, milliseconds(10));
+    message.cancel();
+  }
+  EXPECT_NE(awaited({2, 0, 0}, Kind::Terms).find("for member 1"), std::string::npos) << "nothing came";
+}
+
+TEST(GroupIds, TellClientsNoncesAndOrdersApart) {
+  const signing::PublicKey a{1}, b{2};
+  const GroupId id = groupIdOf("nonce", "client", {a, b});
+  EXPECT_EQ(id, groupIdOf("nonce", "client", {a, b}));
+  for (const GroupId &other :
+       {groupIdOf("noncf", "client", {a, b}), groupIdOf("nonce", "cliens", {a, b}), groupIdOf("nonce", "client", {b, a}),
+        groupIdOf("nonceclient", "", {a, b}), groupIdOf("nonce", "client", {a, b, b})}) {
+    EXPECT_NE(id, other);
+  }
+}
+
+} // namespace sojourn::owner::test

@@ -1,0 +1,391 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Groups of owners: steps over the tables of several owners, compared with plain PyTorch on all rows."""
+
+import re
+import threading
+
+import pytest
+import sojourn
+import torch
+from torch import nn
+
+COLUMNS = ["age", "dose", "pulse"]
+
+
+def columns(rows: int, rng) -> dict[str, torch.Tensor]:
+    generator = torch.Generator().manual_seed(rng.randrange(2**31))
+    table = {name: torch.randn(rows, generator=generator) * 2 + 1 for name in COLUMNS}
+    table["image"] = torch.randint(0, 255, (rows, 4, 4), generator=generator, dtype=torch.uint8)
+    table["relapse"] = torch.randint(0, 2, (rows,), generator=generator)
+    return table
+
+
+class Hospitals:
+    """Some owners with a table each, shared in the clear, and the same tables as plain ones."""
+
+    def __init__(self, rows, rng, share=True):
+        self.data = [columns(count, rng) for count in rows]
+        self.owners = [sojourn.local() for _ in rows]
+        for owner, table in zip(self.owners, self.data):
+            owner.register("patients", table, policy="open", bounds={"age": (-9, 9), "dose": (-20, 9)})
+        if share:
+            self.share("clear")
+        self.parties = sojourn.parties(*self.owners)
+        self.table = self.parties.rows("patients")
+        plain = [
+            sojourn.plain(table, name="patients", bounds={"age": (-9, 9), "dose": (-20, 9)}) for table in self.data
+        ]
+        self.pooled = sojourn.pooled(*plain)
+
+    def share(self, level):
+        for owner in self.owners:
+            owner.share("patients", [other for other in self.owners if other is not owner], level)
+
+    def all(self, column: str) -> torch.Tensor:
+        return torch.cat([table[column] for table in self.data])
+
+    def close(self):
+        for each in [self.parties, *self.owners]:
+            each.close()
+
+
+@pytest.fixture
+def hospitals(rng):
+    made = []
+
+    def make(*rows, **options):
+        made.append(Hospitals(rows or [rng.randrange(20, 60) for _ in range(3)], rng, **options))
+        return made[-1]
+
+    yield make
+    for each in made:
+        each.close()
+
+
+def network(seed: int) -> nn.Module:
+    torch.manual_seed(seed)
+    return nn.Sequential(nn.Linear(3, 8), nn.LayerNorm(8), nn.ReLU(), nn.Linear(8, 2))
+
+
+def trained(table, device, seed: int, steps=sojourn.step, make=torch.optim.Adam, epochs=2, size=24, model=network, drop=False):
+    net = (model if isinstance(model, nn.Module) else model(seed)).to(device)
+    optimizer = make(net.parameters(), lr=0.05)
+    losses = []
+
+    @steps
+    def train(x, y):
+        optimizer.zero_grad()
+        loss = nn.functional.cross_entropy(net(x), y)
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    for x, y in table.batches(COLUMNS, label="relapse", size=size, epochs=epochs, seed=seed, drop_last=drop):
+        losses.append(train(x, y))
+    return net, losses
+
+
+def plain_step(function):
+    return function
+
+
+def close(found, expected, tolerance=2e-5):
+    torch.testing.assert_close(found, expected, rtol=tolerance, atol=tolerance)
+
+
+@pytest.mark.parametrize("make", [torch.optim.Adam, torch.optim.SGD])
+def test_a_model_trains_as_on_all_rows(hospitals, rng, make):
+    three, seed = hospitals(), rng.randrange(1000)
+    net, losses = trained(three.table, three.parties.device, seed, make=make)
+    expected, plain_losses = trained(three.pooled, "cpu", seed, plain_step, make=make)
+    for name, value in sojourn.publish(net.state_dict()).items():
+        close(value, expected.state_dict()[name], 2e-4)
+    close(torch.stack([sojourn.publish(loss) for loss in losses]), torch.stack(plain_losses).detach(), 2e-4)
+
+
+def test_a_step_is_one_message_to_each_owner(hospitals, rng):
+    three = hospitals(48, 48, 48)
+    before = three.parties.counters()
+    _, losses = trained(three.table, three.parties.device, rng.randrange(1000))
+    after = three.parties.counters()
+    assert after["round_trips"] - before["round_trips"] == 3 * len(losses)
+    assert after["programs_compiled"] - before["programs_compiled"] <= 3
+
+
+def test_a_batch_normalization_sees_all_rows(hospitals, rng):
+    three, seed = hospitals(), rng.randrange(1000)
+
+    def model(seed):
+        torch.manual_seed(seed)
+        return nn.Sequential(nn.Linear(3, 6, bias=False), nn.BatchNorm1d(6), nn.Tanh(), nn.Linear(6, 2))
+
+    net, _ = trained(three.table, three.parties.device, seed, model=model, drop=True)
+    expected, _ = trained(three.pooled, "cpu", seed, plain_step, model=model, drop=True)
+    for name, value in sojourn.publish(net.state_dict()).items():
+        close(value, expected.state_dict()[name], 5e-4)
+
+
+def test_images_train_a_convolution(hospitals, rng):
+    three, seed = hospitals(30, 21), rng.randrange(1000)
+
+    def run(table, device):
+        torch.manual_seed(seed)
+        net = nn.Sequential(nn.Conv2d(1, 3, 3), nn.ReLU(), nn.Flatten(), nn.Linear(12, 2)).to(device)
+        optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+        for x, y in table.batches("image", label="relapse", size=17, epochs=2, seed=seed):
+            optimizer.zero_grad()
+            nn.functional.cross_entropy(net(x[:, None].float() / 255), y).backward()
+            optimizer.step()
+        return net.state_dict()
+
+    expected = run(three.pooled, "cpu")
+    for name, value in run(three.table, three.parties.device).items():
+        close(value.cpu(), expected[name], 1e-4)
+
+
+@pytest.mark.parametrize("replays", [True, False])
+def test_loops_and_replays_give_the_same(hospitals, rng, replays):
+    three, seed = hospitals(40, 24, 32), rng.randrange(1000)
+    steps = sojourn.step(replay=True) if replays else sojourn.step(replay=False)
+    net, losses = trained(three.table, three.parties.device, seed, steps, epochs=6)
+    expected, plain_losses = trained(three.pooled, "cpu", seed, plain_step, epochs=6)
+    close(torch.stack([sojourn.publish(loss) for loss in losses]), torch.stack(plain_losses).detach(), 1e-3)
+    for name, value in sojourn.publish(net.state_dict()).items():
+        close(value, expected.state_dict()[name], 1e-3)
+
+
+def test_several_steps_travel_in_one_message(hospitals, rng):
+    three, seed = hospitals(48, 24), rng.randrange(1000)
+    net, optimizer = network(seed).to(three.parties.device), None
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+
+    @sojourn.step
+    def train(x, y):
+        optimizer.zero_grad()
+        loss = nn.functional.cross_entropy(net(x), y)
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    before = three.parties.counters()["round_trips"]
+    batches = three.table.batches(COLUMNS, label="relapse", size=24, epochs=5, seed=seed)
+    sojourn.loop(train, batches, per_trip=5)
+    trips = three.parties.counters()["round_trips"] - before
+    assert trips < 2 * 15
+    expected, _ = trained(three.pooled, "cpu", seed, plain_step, make=torch.optim.SGD, epochs=5)
+    optimizer = torch.optim.SGD(expected.parameters(), lr=0.1)
+    reference = network(seed)
+    optimizer = torch.optim.SGD(reference.parameters(), lr=0.1)
+    for x, y in three.pooled.batches(COLUMNS, label="relapse", size=24, epochs=5, seed=seed):
+        optimizer.zero_grad()
+        nn.functional.cross_entropy(reference(x), y).backward()
+        optimizer.step()
+    for name, value in sojourn.publish(net.state_dict()).items():
+        close(value, reference.state_dict()[name], 1e-3)
+
+
+def test_statistics_and_columns_are_those_of_all_rows(hospitals):
+    three = hospitals()
+    age = three.table["age"]
+    close(sojourn.publish(age.mean()), three.all("age").mean())
+    close(sojourn.publish(age.var(unbiased=False)), three.all("age").var(unbiased=False), 1e-4)
+    assert sojourn.publish((age > 1).sum()) == (three.all("age") > 1).sum()
+    values = three.table.rows(["age", "dose"])
+    close(sojourn.publish(values), torch.stack([three.all("age"), three.all("dose")], 1))
+    close(sojourn.publish(values.t() * 2), 2 * torch.stack([three.all("age"), three.all("dose")]))
+    close(values[:, 1].cpu(), three.all("dose"))
+    assert torch.equal(three.table["image"].cpu(), three.all("image"))
+    scaled = three.table.scaled(three.table.rows(["age", "dose"]))
+    close(scaled.cpu(), three.pooled.scaled(three.pooled.rows(["age", "dose"])))
+
+
+def test_values_say_where_they_are(hospitals):
+    three = hospitals()
+    parties = three.parties
+    age = three.table["age"] * 1
+    mean = age.mean()
+    weight = torch.ones(3).to(parties.device)
+    assert parties.where(weight) == "copies at all members"
+    parties.session.flush()
+    assert parties.where(age) == "a part at each of local, local, local"
+    assert parties.where(mean) == "copies at all members"
+    with sojourn.step():
+        shown = repr(age)
+    assert "a part at each of local, local, local" in shown
+    one = hospitals(9, 12).parties.rows("patients").split(0.5)[0]
+    first = one.rows("age")[:2] * 1
+    one.session.flush()
+    assert sojourn.parties.__module__ == "sojourn.parties"
+    assert "at local" in repr(first) or "tensor(" in repr(first)
+
+
+def test_splits_are_those_of_each_table(hospitals, rng):
+    three, seed = hospitals(), rng.randrange(1000)
+    for remote, plain in zip(three.table.split(0.7, seed), three.pooled.split(0.7, seed)):
+        assert len(remote) == len(plain)
+        close(remote["age"].cpu(), plain["age"])
+        for (x, y), (expected, label) in zip(
+            remote.batches(COLUMNS, label="relapse", size=10, seed=seed),
+            plain.batches(COLUMNS, label="relapse", size=10, seed=seed),
+        ):
+            close(x.cpu(), expected)
+            assert torch.equal(y.cpu(), label)
+
+
+@pytest.mark.parametrize("shuffle", [True, False])
+def test_each_row_is_in_one_batch(rng, shuffle):
+    for _ in range(30):
+        rows = [rng.choice([1, 2, rng.randrange(1, 40), rng.randrange(1, 400)]) for _ in range(rng.randrange(2, 6))]
+        numbers = torch.arange(sum(rows)).split(rows)
+        table = sojourn.pooled(*(sojourn.plain({"row": part}, name="t") for part in numbers))
+        size = rng.randrange(1, 80)
+        batches = list(table.batches("row", size=size, shuffle=shuffle, seed=rng.randrange(99)))
+        assert [len(batch) for batch in batches[:-1]] == [size] * (len(batches) - 1)
+        assert torch.equal(torch.cat(batches).sort().values, torch.arange(sum(rows))), (rows, size)
+        bounds = [0]
+        for count in rows:
+            bounds.append(bounds[-1] + count)
+        shares = {
+            tuple(int(((batch >= low) & (batch < high)).sum()) for low, high in zip(bounds, bounds[1:]))
+            for batch in batches
+        }
+        assert len(shares) <= 2 * len(rows) + 2, (rows, size, shares)  # few kinds of batches, so few programs
+        quotas = [size * count / sum(rows) for count in rows]
+        first = [int(((batches[0] >= low) & (batches[0] < high)).sum()) for low, high in zip(bounds, bounds[1:])]
+        if sum(rows) >= size:
+            assert all(abs(share - quota) < 1 for share, quota in zip(first, quotas)), (rows, size, first)
+
+
+def test_a_table_that_is_not_shared_is_refused(hospitals):
+    three = hospitals(share=False)
+    told = r"does not share it with member 1 .*owner.share\('patients'"
+    with pytest.raises(sojourn.Refused, match=told):
+        sojourn.publish(three.table["age"].mean())
+    values = sojourn.publish(three.table["age"] * 2)  # nobody else sees them
+    close(values, 2 * three.all("age"))
+    three.share("clear")
+    close(sojourn.publish(three.table["age"].mean()), three.all("age").mean())
+    three.owners[1].share("patients", [three.owners[2]], "none")
+    with pytest.raises(sojourn.Refused, match="at local: .*does not share it with member 2"):
+        sojourn.publish(three.table["age"].mean())
+
+
+def test_a_step_is_committed_by_all_or_by_none(hospitals, rng):
+    three, seed = hospitals(30, 30, 30), rng.randrange(1000)
+    net = network(seed).to(three.parties.device)
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+
+    @sojourn.step
+    def train(x, y):
+        optimizer.zero_grad()
+        nn.functional.cross_entropy(net(x), y).backward()
+        optimizer.step()
+
+    batches = iter(three.table.batches(COLUMNS, label="relapse", size=30, epochs=4, seed=seed))
+    train(*next(batches))
+    before = sojourn.publish(net.state_dict())
+    three.owners[2].share("patients", three.owners[:2], "none")
+    with pytest.raises(sojourn.Refused, match="does not share it with"):
+        train(*next(batches))
+    for name, value in sojourn.publish(net.state_dict()).items():
+        assert torch.equal(value, before[name]), name
+    three.owners[2].share("patients", three.owners[:2], "clear")
+    train(*next(batches))
+    assert any(not torch.equal(value, before[name]) for name, value in sojourn.publish(net.state_dict()).items())
+
+
+@pytest.mark.parametrize(
+    "compute, reason",
+    [
+        (lambda x: x.median(), "median|sort|owners can only add up sums over rows"),
+        (lambda x: x.sort().values, "owners can only add up sums over rows"),
+        (lambda x: x.cumsum(0), "owners can only add up sums over rows"),
+        (lambda x: x.flip(0), "owners can only add up sums over rows"),
+        (lambda x: x.max(), "owners can only add up sums over rows"),
+    ],
+)
+def test_what_is_no_sum_over_rows_is_refused_with_its_line(hospitals, compute, reason):
+    three = hospitals()
+    with pytest.raises(sojourn.Unsupported, match=reason) as refused:
+        sojourn.publish(compute(three.table["age"]))
+    assert "test_parties.py" in str(refused.value)
+    close(sojourn.publish(three.table["age"].sum()), three.all("age").sum(), 1e-4)  # the group goes on
+
+
+def test_groups_that_cannot_be(hospitals, rng):
+    alice, bob = sojourn.local(), sojourn.local()
+    with pytest.raises(sojourn.Error, match="2 to 16 owners, got 1"):
+        sojourn.parties(alice)
+    with pytest.raises(sojourn.Error, match="more than once"):
+        sojourn.parties(alice, bob, alice)
+    with pytest.raises(sojourn.Error, match="2 to 16 owners, got 17"):
+        sojourn.parties(*[sojourn.local() for _ in range(12)], *[alice] * 5)
+    with pytest.raises(sojourn.Unsupported, match="takes part in no groups"):
+        sojourn.parties(alice, sojourn.local(runtime="numpy"))
+    alice.register("t", {"a": torch.ones(3)}, policy="open")
+    bob.register("t", {"b": torch.ones(3)}, policy="open")
+    bob.register("hidden", {"a": torch.ones(3)}, policy="private", bounds={"a": (0, 2)})
+    both = sojourn.parties(alice, bob)
+    with pytest.raises(sojourn.Error, match="same columns; 't' has a float32, and 't' has b float32"):
+        both.rows("t")
+    with pytest.raises(sojourn.Refused, match="'hidden' is private"):
+        both.rows(alice.dataset("t"), bob.dataset("hidden"))
+    with pytest.raises(sojourn.Error, match="expected a table at local; give one table of each member"):
+        both.rows(alice.dataset("t"), alice.dataset("t"))
+    with pytest.raises(sojourn.Error, match="has no dataset 'none'"):
+        both.rows("none")
+    with pytest.raises(sojourn.Error, match="is a part of a table"):
+        both.rows(alice.dataset("t").split(0.5)[0], bob.dataset("hidden"))
+
+
+def test_two_owners_without_a_group_are_told_of_one(owner):
+    other = sojourn.local()
+    with pytest.raises(sojourn.Error, match=re.escape("parties = sojourn.parties(a, b)")):
+        torch.ones(2).to(owner.device) + torch.ones(2).to(other.device)
+
+
+def test_a_member_that_leaves_ends_the_group(hospitals):
+    three = hospitals()
+    weight = torch.ones(2).to(three.parties.device)
+    three.parties.session.flush()
+    group = sojourn.parties(*three.owners)
+    table = group.rows("patients")
+    close(sojourn.publish(table["age"].mean()), three.all("age").mean())
+    three.owners.pop().close()
+    del weight
+
+
+def test_threads_train_over_groups_at_once(hospitals, rng):
+    """Steps of groups whose members begin them in different orders."""
+    groups = [hospitals(20, 16), hospitals(12, 18, 9)]
+    shared = groups[0].owners
+    third = sojourn.parties(*reversed(shared))
+    seed = rng.randrange(1000)
+    tables = [
+        (groups[0].table, groups[0].parties, groups[0].pooled),
+        (groups[1].table, groups[1].parties, groups[1].pooled),
+        (third.rows("patients"), third, sojourn.pooled(*[
+            sojourn.plain(data, name="patients", bounds={"age": (-9, 9), "dose": (-20, 9)})
+            for data in reversed(groups[0].data)
+        ])),
+    ]  # fmt: skip
+    failures = []
+    models = [(network(seed), network(seed)) for _ in tables]
+
+    def run(table, parties, pooled, models):
+        try:
+            options = {"make": torch.optim.SGD, "epochs": 4, "size": 8}
+            net, _ = trained(table, parties.device, seed, model=models[0], **options)
+            values = sojourn.publish(net.state_dict())
+            expected, _ = trained(pooled, "cpu", seed, plain_step, model=models[1], **options)
+            for name, value in values.items():
+                close(value, expected.state_dict()[name], 1e-3)
+        except BaseException as failure:
+            failures.append(failure)
+
+    threads = [threading.Thread(target=run, args=[*each, pair]) for each, pair in zip(tables, models)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not failures
