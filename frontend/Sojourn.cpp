@@ -45,6 +45,23 @@ Table Owner::registerDataset(const std::string &name, const Source &source, cons
   return dataset(name);
 }
 
+void Owner::share(const std::string &name, const std::vector<Owner> &with, const std::string &level) const {
+  if (!registrar_) {
+    raise(ErrorKind::Error,
+          session_->address() + " takes part in no groups; owners of one process (sojourn::local) do");
+  }
+  std::vector<std::string> keys;
+  for (const Owner &other : with) {
+    std::string digits;
+    for (const char byte : other.session()->connection().client().saidKey()) {
+      digits += "0123456789abcdef"[static_cast<uint8_t>(byte) >> 4];
+      digits += "0123456789abcdef"[static_cast<uint8_t>(byte) & 15];
+    }
+    keys.push_back(std::move(digits));
+  }
+  registrar_->share(name, keys, level);
+}
+
 void Owner::flush() const { frontend::flush(session_); }
 void Owner::close() const { session_->close(); }
 

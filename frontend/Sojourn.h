@@ -43,6 +43,8 @@ class Registrar {
 public:
   virtual ~Registrar() = default;
   virtual void add(const std::string &name, const Source &source, const RegisterOptions &options) = 0;
+  /// `keys`: of other owners, 64 hexadecimal digits each.
+  virtual void share(const std::string &name, const std::vector<std::string> &keys, const std::string &level) = 0;
 };
 } // namespace frontend
 
@@ -100,6 +102,9 @@ public:
   Table dataset(const std::string &name) const;
   /// Registers a table with an embedded owner (you are its data owner). Throws Error at any other owner.
   Table registerDataset(const std::string &name, const Source &source, const RegisterOptions &options = {}) const;
+  /// Says what other owners may see of a table of an embedded owner in steps of a group (`parties`): "clear", whatever
+  /// the client may see, too, or "none". Throws Error at any other owner.
+  void share(const std::string &name, const std::vector<Owner> &with, const std::string &level = "clear") const;
   /// Sends all recorded work that was not sent yet.
   void flush() const;
   void close() const;
@@ -111,8 +116,8 @@ private:
   std::shared_ptr<frontend::Registrar> registrar_;
 };
 
-/// Several owners, whose tables are used as one: steps on its device are computed by all of them together, one message to
-/// each, and committed by all or by none. Copies share it.
+/// Several owners, whose tables are used as one: steps on its device are computed by all of them together, one message
+/// to each, and committed by all or by none. Copies share it.
 class Parties {
 public:
   explicit Parties(std::shared_ptr<frontend::Session> session) : session_(std::move(session)) {}

@@ -202,7 +202,7 @@ private:
     std::map<std::string, Policy> policies;
     std::map<std::string, PrivacyDefaults> defaults;
     std::map<std::string, Place> places;
-    std::map<std::string, std::map<std::string, bool>> access; ///< true, of clients, of datasets
+    std::map<std::string, std::map<std::string, bool>> access;     ///< true, of clients, of datasets
     std::map<std::string, std::map<std::string, Sharing>> sharing; ///< of versions, with owners
     std::shared_ptr<const std::vector<DatasetRecord>> datasets;
   };

@@ -14,16 +14,16 @@ llvm::Expected<Sharing> Catalogue::sharing(const Source &source, const signing::
     return found->second;
   }
   // Names change, versions do not; of rows that were replaced the word about those in their place counts.
-  Statement read(database, "SELECT level FROM sharing WHERE member = ?1 AND dataset IN (SELECT name FROM datasets WHERE "
-                           "version = ?2 UNION ALL SELECT datasets.name FROM former JOIN datasets ON datasets.version = "
-                           "former.became WHERE former.version = ?2)");
+  Statement read(database,
+                 "SELECT level FROM sharing WHERE member = ?1 AND dataset IN (SELECT name FROM datasets WHERE "
+                 "version = ?2 UNION ALL SELECT datasets.name FROM former JOIN datasets ON datasets.version = "
+                 "former.became WHERE former.version = ?2)");
   const int state = read.bind(key).bind(source.version).step();
   if (state != SQLITE_ROW && state != SQLITE_DONE) {
     return lastError("reading what a dataset shows to other owners");
   }
   // A level of a later release is the most careful one.
-  const Sharing sharing =
-      state == SQLITE_ROW ? parseSharing(read.text(0)).value_or(Sharing::none) : Sharing::none;
+  const Sharing sharing = state == SQLITE_ROW ? parseSharing(read.text(0)).value_or(Sharing::none) : Sharing::none;
   if (known.sharing.size() < kKeptAnswers) {
     keep(ofVersion, key, sharing);
   }

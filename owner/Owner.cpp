@@ -180,6 +180,7 @@ static uint64_t sessionOf(const wire::Request &request) {
   case wire::RequestBody_Watch: return request.body_as_Watch()->session();
   case wire::RequestBody_ListDatasets: return request.body_as_ListDatasets()->session();
   case wire::RequestBody_Join: return request.body_as_Join()->session();
+  case wire::RequestBody_Borrow: return request.body_as_Borrow()->session();
   default: return 0;
   }
 }
@@ -277,6 +278,7 @@ llvm::Expected<sojourn::wire::Message> OwnerState::serve(const wire::Request &re
   case wire::RequestBody_ListPrograms: return listPrograms(*request.body_as_ListPrograms(), peer);
   case wire::RequestBody_Watch: return watch(*request.body_as_Watch());
   case wire::RequestBody_Join: return join(*request.body_as_Join());
+  case wire::RequestBody_Borrow: return borrow(*request.body_as_Borrow());
   case wire::RequestBody_NONE: break;
   }
   return requestError(wire::ErrorCode_Malformed, "unknown kind of request " + Twine(unsigned(request.body_type())));

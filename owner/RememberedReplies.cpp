@@ -2,11 +2,22 @@
 #include "owner/RememberedReplies.h"
 
 #include "llvm/ADT/ScopeExit.h"
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/xxhash.h"
 
 #include <algorithm>
 #include <utility>
 
 namespace sojourn::owner {
+
+RequestHash hashRequest(std::string_view message) {
+  auto hash = llvm::xxh3_128bits(llvm::ArrayRef(reinterpret_cast<const uint8_t *>(message.data()), message.size()));
+  return {hash.high64, hash.low64};
+}
+
+std::string textOf(const RequestHash &hash) {
+  return llvm::utohexstr(hash[0], /*LowerCase=*/true, 16) + llvm::utohexstr(hash[1], /*LowerCase=*/true, 16);
+}
 
 void RememberedReplies::forget(LastStep &last, const std::string &account) {
   if (last.reply.bytes.empty()) {

@@ -13,11 +13,15 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 
 namespace sojourn::owner {
 
 /// Tells two requests apart. Not a secret: who forges one deceives only the own session.
 using RequestHash = std::array<uint64_t, 2>;
+RequestHash hashRequest(std::string_view message);
+/// 32 hexadecimal digits.
+std::string textOf(const RequestHash &hash);
 
 /// The last message of a session with a step that committed.
 struct LastStep {

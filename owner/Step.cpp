@@ -15,7 +15,6 @@
 
 #include "llvm/ADT/ScopeExit.h"
 #include "llvm/ADT/StringExtras.h"
-#include "llvm/Support/xxhash.h"
 
 #include <algorithm>
 #include <chrono>
@@ -26,15 +25,6 @@ namespace sojourn::owner {
 using llvm::Twine;
 
 namespace {
-
-RequestHash hashRequest(std::string_view message) {
-  auto hash = llvm::xxh3_128bits(llvm::ArrayRef(reinterpret_cast<const uint8_t *>(message.data()), message.size()));
-  return {hash.high64, hash.low64};
-}
-
-std::string hashText(const RequestHash &hash) {
-  return llvm::utohexstr(hash[0], /*LowerCase=*/true, 16) + llvm::utohexstr(hash[1], /*LowerCase=*/true, 16);
-}
 
 /// Kept free for telling what has committed.
 constexpr size_t kSpareBytes = 4'096;
@@ -119,7 +109,7 @@ llvm::Expected<Message> Step::fromMemory() const {
   if (requestHash != last.request) {
     return requestError(wire::ErrorCode_Malformed,
                         "step " + Twine(found) + " was already committed with other content: its request had hash " +
-                            hashText(last.request) + ", this one has " + hashText(requestHash) +
+                            textOf(last.request) + ", this one has " + textOf(requestHash) +
                             "; repeat a step with the same bytes, or give the next one number " + Twine(found + 1));
   }
   return last.reply.bytes.empty() ? committedReply(last.steps, last.failure) : last.reply;
@@ -424,9 +414,9 @@ llvm::Expected<StepReply> Step::run() {
   }
   session = std::move(*turn);
   if (Group *group = (*session)->group.get()) {
-    joint.emplace(*group, request.sequence(), request.attempt(), digestOf(request),
-                  static_cast<uint32_t>(std::min<size_t>(1 + length(request.repetitions()), UINT32_MAX)),
-                  running.flag(), std::chrono::milliseconds(machine.limits.memberWaitMs));
+    const size_t steps = std::min<size_t>(1 + length(request.repetitions()), UINT32_MAX);
+    joint.emplace(*group, StepPoint{request.sequence(), request.attempt()}, digestOf(request), steps, running.flag(),
+                  std::chrono::milliseconds(machine.limits.memberWaitMs));
   }
   auto reply = runInTurn();
   if (!reply) {

@@ -177,8 +177,8 @@ llvm::Expected<Memory> StepBatch::exchange(Memory frames) {
   if (!came) {
     return came.takeError();
   }
-  auto entered = machine.queue.enter(session.account, StepQueue::laneOf(steps.front()->operations()), machine.running,
-                                     running);
+  auto entered =
+      machine.queue.enter(session.account, StepQueue::laneOf(steps.front()->operations()), machine.running, running);
   if (!entered) {
     return entered.takeError();
   }
@@ -253,7 +253,8 @@ llvm::Error StepBatch::run(DoneReply &reply, uint64_t withinUs, llvm::function_r
     error = joint->ready();
   }
   for (; landedCount < count && !error; landedCount += error ? 0 : 1) {
-    error = steps[landedCount]->land(ran->parts[landedCount], /*isAlone=*/steps.size() == 1 && !joint, reply, committed);
+    error =
+        steps[landedCount]->land(ran->parts[landedCount], /*isAlone=*/steps.size() == 1 && !joint, reply, committed);
   }
   if (!error && ran->failure) {
     error = llvm::make_error<RequestError>(std::move(*ran->failure));

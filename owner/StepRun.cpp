@@ -372,16 +372,16 @@ llvm::Error StepRun::checkShares() const {
       return policy.takeError();
     }
     if (*policy != Policy::open) {
-      return requestError(wire::ErrorCode_Refused,
-                          "dataset '" + source.name + "' is private, and private tables do not take part in steps of "
-                                                      "several owners yet; use it at its owner alone");
+      return requestError(wire::ErrorCode_Refused, "dataset '" + source.name +
+                                                       "' is private, and private tables do not take part in steps of "
+                                                       "several owners yet; use it at its owner alone");
     }
   }
   const Group &group = *session.group;
   for (const Source &source : shown) {
     for (unsigned role = 0; role < group.parties(); ++role) {
       auto sharing = role == group.role() ? llvm::Expected<Sharing>(Sharing::clear)
-                                        : books.store->sharing(source, group.member(role));
+                                          : books.store->sharing(source, group.member(role));
       if (!sharing) {
         return sharing.takeError();
       }

@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Calls of a worker as bytes, and its answers checked (see WorkerStub.h).
+// Calls as bytes to the worker, and its answers checked (see WorkerStub.h).
 #include "owner/WorkerStub.h"
 
 #include "owner/Text.h"
+#include "owner/WorkerAsk.h"
 #include "runtime/Limits.h"
-#include "runtime/wire/Worker_generated.h"
 
 #include "llvm/ADT/STLExtras.h"
-#include "llvm/ADT/ScopeExit.h"
 
 #include <algorithm>
 #include <cmath>
@@ -16,7 +15,6 @@ namespace sojourn::owner {
 
 using flatbuffers::FlatBufferBuilder;
 using llvm::Twine;
-namespace calls = sojourn_worker;
 
 /// Bytes of a program's text for the log, at most.
 static constexpr size_t kTextMost = size_t{4} << 20;
@@ -27,136 +25,12 @@ CodeRef::~CodeRef() { worker->drop({}, id); }
 
 namespace {
 
-/// No fault of the client's program.
-llvm::Error brokenWorker(const Twine &what) {
-  return requestError(wire::ErrorCode_Internal, what + ". This is a defect of the owner, please report it");
-}
-
-class WorkerError : public llvm::ErrorInfo<WorkerError> {
-public:
-  static char ID;
-  WorkerError(RequestError error, bool isUnknown, bool isLasting)
-      : error(std::move(error)), isUnknown(isUnknown), isLasting(isLasting) {}
-  void log(llvm::raw_ostream &stream) const override { error.log(stream); }
-  std::error_code convertToErrorCode() const override { return llvm::inconvertibleErrorCode(); }
-  RequestError error;
-  bool isUnknown, isLasting;
-};
-char WorkerError::ID = 0;
-
 std::string textOf(const flatbuffers::String *text, size_t most) {
   return text ? printable(text->string_view(), most) : std::string();
 }
 
-RequestError errorOf(uint8_t code, std::string_view message, std::string_view op, std::string_view location) {
-  if (code > wire::ErrorCode_MAX) {
-    return {wire::ErrorCode_Internal, "the worker failed with unknown code " + std::to_string(code)};
-  }
-  return {static_cast<wire::ErrorCode>(code), printable(message, runtime::limits::kStringBytes),
-          printable(op, runtime::limits::kOpNameBytes), printable(location, runtime::limits::kLocationTextBytes)};
-}
-
-RequestError errorOf(const calls::Failure &failure) {
-  auto text = [](const flatbuffers::String *from) { return from ? from->string_view() : std::string_view(); };
-  return errorOf(failure.code(), text(failure.message()), text(failure.op()), text(failure.location()));
-}
-
-RequestError errorOf(const runtime::Refusal &refusal) {
+RequestError refusalOf(const runtime::Refusal &refusal) {
   return errorOf(refusal.code, refusal.message, refusal.op, refusal.location);
-}
-
-/// The error as the client gets it.
-llvm::Error plain(llvm::Error error) {
-  return llvm::handleErrors(std::move(error), [](const WorkerError &found) -> llvm::Error {
-    return llvm::make_error<RequestError>(found.error);
-  });
-}
-
-/// The answer, or a WorkerError.
-llvm::Expected<std::pair<const calls::Answer *, WorkerAnswer>>
-askAny(WorkerPort &port, FlatBufferBuilder &builder, calls::CallBody kind, flatbuffers::Offset<void> body,
-       Memory memory, const CallControl &control) {
-  builder.Finish(calls::CreateCall(builder, kind, body));
-  WorkerCall call;
-  call.bytes = {reinterpret_cast<const char *>(builder.GetBufferPointer()), builder.GetSize()};
-  call.memory = std::move(memory);
-  call.stop = control.stop;
-  call.finish = control.finish;
-  call.progress = control.progress;
-  call.answerBuffers = control.answerBuffers;
-  if (control.isSent) {
-    *control.isSent = true;
-  }
-  WorkerAnswer answer = port.call(call);
-  flatbuffers::Verifier verifier(reinterpret_cast<const uint8_t *>(answer.bytes.data()), answer.bytes.size(), 8,
-                                 2 * kPartsMost + 16);
-  const bool isAnswer = answer.bytes.size() >= 8 && verifier.VerifyBuffer<calls::Answer>(nullptr);
-  const auto *root = isAnswer ? flatbuffers::GetRoot<calls::Answer>(answer.bytes.data()) : nullptr;
-  if (!root || !root->body()) { // the verifier allows an empty one
-    return brokenWorker("the worker answered " + Twine(answer.bytes.size()) + " bytes that are no answer");
-  }
-  if (const auto *failure = root->body_as_Failure()) {
-    return llvm::make_error<WorkerError>(errorOf(*failure), failure->is_unknown(), failure->is_lasting());
-  }
-  return std::pair(root, std::move(answer));
-}
-
-/// The body of an answer, where it is of this kind.
-template <class Body>
-llvm::Expected<const Body *> bodyOf(const calls::Answer &root, calls::AnswerBody expected) {
-  if (root.body_type() != expected) {
-    return brokenWorker("the worker answered " + Twine(calls::EnumNameAnswerBody(root.body_type())) + ", expected " +
-                        calls::EnumNameAnswerBody(expected));
-  }
-  return static_cast<const Body *>(root.body());
-}
-
-/// The answer of one kind, or a WorkerError.
-template <class Body>
-llvm::Expected<std::pair<const Body *, WorkerAnswer>>
-ask(WorkerPort &port, FlatBufferBuilder &builder, calls::CallBody kind, flatbuffers::Offset<void> body, Memory memory,
-    const CallControl &control, calls::AnswerBody expected) {
-  auto answer = askAny(port, builder, kind, body, std::move(memory), control);
-  if (!answer) {
-    return answer.takeError();
-  }
-  auto found = bodyOf<Body>(*answer->first, expected);
-  if (!found) {
-    return found.takeError();
-  }
-  return std::pair(*found, std::move(answer->second));
-}
-
-/// Begins a run, and goes on with it after each exchange of a joint step.
-llvm::Expected<std::pair<const calls::Ran *, WorkerAnswer>>
-askToRun(WorkerPort &port, FlatBufferBuilder &builder, flatbuffers::Offset<void> body, const Memory &memory,
-         uint64_t run, const CallControl &control) {
-  auto answer = askAny(port, builder, calls::CallBody_Run, body, memory, control);
-  while (answer && answer->first->body_type() == calls::AnswerBody_Waits && control.exchange) {
-    Memory &frames = answer->second.memory;
-    for (std::shared_ptr<runtime::Buffer> &frame : frames) {
-      const size_t bytes = frame ? frame->size() : 0;
-      frame = frame ? port.taken(std::move(frame), bytes) : nullptr;
-      if (!frame) {
-        return brokenWorker("the worker sends a frame that cannot be read");
-      }
-    }
-    auto came = control.exchange(std::move(frames));
-    if (!came) {
-      return came.takeError();
-    }
-    builder.Clear();
-    answer = askAny(port, builder, calls::CallBody_Resume, calls::CreateResume(builder, run).Union(), std::move(*came),
-                    control);
-  }
-  if (!answer) {
-    return answer.takeError();
-  }
-  auto ran = bodyOf<calls::Ran>(*answer->first, calls::AnswerBody_Ran);
-  if (!ran) {
-    return ran.takeError();
-  }
-  return std::pair(*ran, std::move(answer->second));
 }
 
 flatbuffers::Offset<calls::PriceLimits> write(FlatBufferBuilder &builder, const PriceLimits &limits) {
@@ -166,16 +40,6 @@ flatbuffers::Offset<calls::PriceLimits> write(FlatBufferBuilder &builder, const 
 
 llvm::StringRef bytesOf(const flatbuffers::Vector<uint8_t> *vector) {
   return vector ? llvm::StringRef(reinterpret_cast<const char *>(vector->data()), vector->size()) : llvm::StringRef();
-}
-
-/// Whether the error says that the worker lacks a code.
-bool isUnknown(llvm::Error &error) {
-  bool unknown = false;
-  error = llvm::handleErrors(std::move(error), [&](std::unique_ptr<WorkerError> found) -> llvm::Error {
-    unknown = found->isUnknown;
-    return llvm::Error(std::move(found));
-  });
-  return unknown;
 }
 
 } // namespace
@@ -211,8 +75,7 @@ llvm::Error WorkerStub::teach(const CodeRef &code, const runtime::StopFlag *stop
   }
   FlatBufferBuilder builder(256 + code.terms.size());
   if (!code.of) {
-    auto body =
-        calls::CreateDescribe(builder, code.id, write(builder, code.limits), code.role.role, code.role.parties);
+    auto body = calls::CreateDescribe(builder, code.id, write(builder, code.limits), code.role.role, code.role.parties);
     auto answer = ask<calls::Described>(*port, builder, calls::CallBody_Describe, body.Union(),
                                         {code.program, code.debug}, {.stop = stop}, calls::AnswerBody_Described);
     return answer ? llvm::Error::success() : answer.takeError();
@@ -274,7 +137,7 @@ llvm::Expected<ProvedCode> WorkerStub::prove(const std::shared_ptr<const CodeRef
     }
     if (const auto &refusal = verdict->refusal) {
       isLasting = true;
-      return llvm::make_error<RequestError>(errorOf(*refusal));
+      return llvm::make_error<RequestError>(refusalOf(*refusal));
     }
     ProvedCode made;
     const size_t results = facts.results.size();
@@ -331,141 +194,6 @@ WorkerStub::inspect(const CodeRef &code, const BoundWords &bound, llvm::ArrayRef
     }
     return extents;
   }
-}
-
-/// The parts that ran, with what they publish.
-static llvm::Expected<RanParts> readRan(WorkerPort &port, const calls::Ran &ran, WorkerAnswer &answer,
-                                        llvm::ArrayRef<RunPart> asked, const runtime::ProgramFacts &facts) {
-  RanParts found;
-  std::vector<uint64_t> dropped; // sorted, once it is asked for
-  auto isDropped = [&](size_t at, size_t index) {
-    if (dropped.empty()) {
-      for (const RunPart &each : asked) {
-        llvm::append_range(dropped, each.drops);
-      }
-      llvm::sort(dropped);
-    }
-    return std::binary_search(dropped.begin(), dropped.end(), asked[at].results[index]);
-  };
-  const size_t count = ran.parts() ? ran.parts()->size() : 0;
-  if (count > asked.size() || answer.memory.size() != count * facts.results.size()) {
-    return brokenWorker("the worker ran " + Twine(count) + " parts of " + Twine(asked.size()) + " and gave " +
-                        Twine(answer.memory.size()) + " values");
-  }
-  found.parts.resize(count);
-  size_t next = 0;
-  for (size_t at = 0; at < count; ++at) {
-    RanParts::Part &part = found.parts[at];
-    part.published.reserve(facts.publishes);
-    part.kept.reserve(facts.results.size());
-    for (size_t index = 0; index < facts.results.size(); ++index) {
-      const runtime::ResultSpec &result = facts.results[index];
-      std::shared_ptr<runtime::Buffer> &buffer = answer.memory[next++];
-      const bool isPublished = result.kind == StepResult::Publish;
-      if (buffer ? buffer->size() != result.type.bytes() : !isDropped(at, index)) {
-        return brokenWorker("the worker " + Twine(isPublished ? "published" : "kept") +
-                            " a value of another size than its program declares");
-      }
-      if (isPublished) {
-        buffer = port.taken(std::move(buffer), result.type.bytes());
-        if (!buffer) {
-          return brokenWorker("the worker published a value that cannot be read");
-        }
-        part.published.push_back({result.type, std::move(buffer)});
-      }
-      part.kept.push_back(std::move(buffer)); // null once it was moved
-    }
-    if (const auto *errors = ran.parts()->Get(static_cast<flatbuffers::uoffset_t>(at))->errors()) {
-      if (errors->size() != 0 && errors->size() != facts.results.size()) {
-        return brokenWorker("the worker gave standard errors of other results");
-      }
-      part.errors.assign(errors->begin(), errors->end());
-    }
-  }
-  if (const auto *failure = ran.failure()) {
-    if (count == asked.size()) {
-      return brokenWorker("the worker ran all parts, and failed");
-    }
-    // The caller runs the rest again, and teaches the code then.
-    if (count == 0 || !failure->is_unknown()) {
-      found.failure = errorOf(*failure);
-    }
-  }
-  return found;
-}
-
-llvm::Expected<RanParts> WorkerStub::runParts(llvm::ArrayRef<RunPart> parts, const llvm::ArrayRef<unsigned> *madeUp,
-                                              const BoundWords &bound, const runtime::ProgramFacts &facts,
-                                              unsigned threads, uint64_t withinUs, const CallControl &control) {
-  for (int attempt = 0;; ++attempt) {
-    const uint64_t run = newId();
-    size_t words = 0;
-    for (const RunPart &part : parts) {
-      words += 8 + part.words.size() + part.results.size() + part.context.size() + part.drops.size();
-    }
-    FlatBufferBuilder builder(256 + 8 * words);
-    std::vector<flatbuffers::Offset<calls::Part>> offsets;
-    offsets.reserve(parts.size());
-    auto arguments = madeUp ? builder.CreateVector(madeUp->data(), madeUp->size()) : 0;
-    for (const RunPart &part : parts) {
-      auto list = [&](const std::vector<uint64_t> &from) { return from.empty() ? 0 : builder.CreateVector(from); };
-      auto bindings = list(part.words), results = list(part.results), context = list(part.context),
-           drops = list(part.drops);
-      offsets.push_back(
-          calls::CreatePart(builder, part.code->id, bindings, results, context, drops, part.isPrivate, arguments));
-    }
-    auto partsVector = builder.CreateVector(offsets);
-    auto uploads = bound.uploads.empty() ? 0 : builder.CreateVector(bound.uploads);
-    auto body = calls::CreateRun(builder, run, partsVector, uploads, threads, withinUs, madeUp != nullptr);
-    llvm::scope_exit forget([&] { drop({}, {}, run); }); // unless it has ended, as one that waits
-    CallControl own = control;
-    own.answerBuffers = parts.size() * facts.results.size();
-    auto answer = askToRun(*port, builder, body.Union(), bound.memory, run, own);
-    if (answer) {
-      forget.release();
-    }
-    if (!answer) {
-      return plain(answer.takeError());
-    }
-    const calls::Ran &ran = *answer->first;
-    if (attempt == 0 && ran.failure() && ran.failure()->is_unknown() && (!ran.parts() || ran.parts()->size() == 0)) {
-      if (llvm::Error failed = teach(*parts[0].code, control.stop)) {
-        RanParts none; // has run
-        none.failure = takeRequestError(plain(std::move(failed)));
-        return none;
-      }
-      continue;
-    }
-    return readRan(*port, ran, answer->second, parts, facts);
-  }
-}
-
-llvm::Expected<RanParts> WorkerStub::run(llvm::ArrayRef<RunPart> parts, const BoundWords &bound,
-                                         const runtime::ProgramFacts &facts, unsigned threads, uint64_t withinUs,
-                                         const CallControl &control) {
-  return runParts(parts, nullptr, bound, facts, threads, withinUs, control);
-}
-
-llvm::Error WorkerStub::rehearse(const RunPart &part, unsigned times, llvm::ArrayRef<unsigned> madeUp,
-                                 const BoundWords &bound, const runtime::ProgramFacts &facts, unsigned threads,
-                                 const CallControl &control) {
-  std::vector<RunPart> parts(times, part);
-  std::vector<uint64_t> kept; // of the part before, which the next one replaces
-  for (RunPart &each : parts) {
-    each.drops = std::move(kept);
-    kept.clear();
-    uint64_t next = newIds(facts.results.size());
-    for (const runtime::ResultSpec &result : facts.results) {
-      each.results.push_back(result.kind == StepResult::Publish ? 0 : next++);
-    }
-    llvm::copy_if(each.results, std::back_inserter(kept), [](uint64_t id) { return id != 0; });
-  }
-  auto ran = runParts(parts, &madeUp, bound, facts, threads, 0, control);
-  drop(kept); // unknown ones are none
-  if (!ran) {
-    return ran.takeError();
-  }
-  return ran->failure ? llvm::make_error<RequestError>(std::move(*ran->failure)) : llvm::Error::success();
 }
 
 llvm::Expected<WorkerStub::Received> WorkerStub::put(uint64_t value, size_t size, size_t offset,

@@ -55,7 +55,8 @@ class Suspended {
 public:
   virtual ~Suspended();
   std::vector<std::shared_ptr<Buffer>> frames; ///< to send
-  /// Goes on with the frames that came, once. Stop flag, pools and profile are those of `options`; `start`'s may be gone.
+  /// Goes on with the frames that came, once. Stop flag, pools and profile are those of `options`; `start`'s may be
+  /// gone.
   virtual llvm::Expected<RunOutcome> resume(llvm::ArrayRef<std::shared_ptr<Buffer>> came,
                                             const RunOptions &options) = 0;
 };

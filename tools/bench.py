@@ -221,6 +221,19 @@ def analysis(arguments):
     console.print(f"JSON: {arguments.json}", highlight=False)
 
 
+def parties(arguments):
+    """Steps of groups beside those of one owner; see tools/bench_parties.py."""
+    import bench_parties  # loads torch and the package
+
+    found = {}
+    for threads in arguments.threads:
+        console.print(f"\n{threads} thread(s)")
+        found[threads] = bench_parties.measure(arguments.rounds, threads)
+        bench_parties.show(found[threads])
+    arguments.json.write_text(json.dumps({"parties": found}, indent=1) + "\n")
+    console.print(f"JSON: {arguments.json}", highlight=False)
+
+
 def private(arguments):
     """Private steps compared with plain ones and with Opacus; see tools/bench_private.py."""
     if importlib.util.find_spec("opacus") is None:
@@ -297,6 +310,9 @@ def main():
         "--analysis", action="store_true", help="time the owner's work on a private program before its first run"
     )
     parser.add_argument(
+        "--parties", action="store_true", help="compare steps of groups of owners with those of one owner"
+    )
+    parser.add_argument(
         "--channels", action="store_true", help="what times tell of private rows; see tools/bench --channels --help"
     )
     parser.add_argument("--cases", nargs="+", choices=CASES, metavar="CASE", help=f"only these: {', '.join(CASES)}")
@@ -305,6 +321,8 @@ def main():
     parser.add_argument("--json", type=pathlib.Path, default=pathlib.Path("sojourn-bench.json"), help="file to write")
     parser.add_argument("--history", action="store_true", help="add the ratios to docs/bench-history.csv")
     arguments = parser.parse_args()
+    if arguments.parties:
+        return parties(arguments)
     if arguments.privacy or arguments.analysis:
         return private(arguments) if arguments.privacy else analysis(arguments)
     runs = [measure(threads, arguments) for threads in arguments.threads]

@@ -57,21 +57,24 @@ LAYERS = {
     "owner/process": "owner/Dataset owner/RequestError owner/process/Link owner/worker/Port owner runtime runtime/wire llvm",
     # The side of an owner that has the code of programs.
     "owner/worker": "owner/Dataset owner/RequestError owner/worker/Port dialect dialect/Signature dialect/rows passes "
-    "passes/DependenceSummary passes/PriceLimits passes/privacy runtime runtime/facts runtime/privacy runtime/terms "
+    "passes/DependenceSummary passes/PriceLimits passes/parties passes/privacy runtime runtime/facts runtime/parties "
+    "runtime/privacy runtime/terms "
     "runtime/terms/StepTerms runtime/wire mlir",
-    "owner": "dialect/Part dialect/Signature owner/Dataset owner/MappedFile owner/RequestError owner/ledger owner/process owner/worker/Port runtime runtime/facts runtime/privacy "
+    # Members of a group of owners.
+    "owner/peers": "owner/RequestError owner/worker/Port runtime runtime/signing runtime/wire llvm",
+    "owner": "dialect/Part dialect/Signature owner/Dataset owner/MappedFile owner/RequestError owner/ledger owner/peers owner/process owner/worker/Port runtime runtime/facts runtime/privacy "
     "runtime/signing runtime/stream runtime/terms/Defaults runtime/terms/StepTerms runtime/wire "
     "passes/DependenceSummary passes/PriceLimits dialect llvm nng",
     # The recorder knows torch and the importer knows MLIR: they meet at the trace, which knows neither.
     "frontend": "runtime/wire torch",  # errors, checks
     "frontend/shapes": "dialect/elements runtime torch",
-    "frontend/recording/Trace": "dialect dialect/elements",
+    "frontend/recording/Trace": "dialect dialect/elements runtime/wire",
     "frontend/recording/TraceWalk": "frontend/recording/Trace",
     "frontend/recording/Origin": "frontend/recording/Trace torch",
     "frontend/wire": "frontend frontend/recording/Trace runtime runtime/terms/Defaults runtime/signing runtime/stream runtime/wire dialect nng",
     "frontend/tables/TableRecords": "frontend/wire frontend/recording/Trace runtime/wire",
     "frontend/compile": "dialect/Signature frontend frontend/wire frontend/recording/Trace frontend/recording/TraceWalk "
-    "frontend/recording/Origin passes passes/privacy runtime runtime/privacy runtime/terms runtime/terms/Defaults dialect mlir",
+    "frontend/recording/Origin passes passes/parties passes/privacy runtime runtime/privacy runtime/terms runtime/terms/Defaults dialect mlir",
     # Knows nothing of sessions: it asks for values through StepSender, which frontend/flight implements.
     "frontend/recording": "dialect/Signature frontend frontend/shapes frontend/recording/Trace frontend/recording/TraceWalk "
     "frontend/recording/Origin frontend/tables/TableRecords passes/Lowered runtime runtime/wire torch",
@@ -91,8 +94,8 @@ LAYERS = {
     "frontend/session frontend/tables runtime runtime/privacy runtime/wire torch",
     # The owner in this process: the one place of a client that knows an owner.
     "frontend/local": "frontend/Sojourn frontend/recording owner owner/Dataset owner/worker runtime torch",
-    "frontend/bind": "frontend frontend/Sojourn frontend/flight frontend/recording frontend/recording/Origin frontend/session "
-    "frontend/replay frontend/ahead frontend/local runtime/privacy runtime/signing runtime/terms runtime/wire torch",
+    "frontend/bind": "frontend frontend/Sojourn frontend/flight frontend/recording frontend/recording/Origin frontend/recording/Trace frontend/session "
+    "frontend/tables frontend/replay frontend/ahead frontend/local runtime/privacy runtime/signing runtime/terms runtime/wire torch",
 }
 # Above all of them, whose rule is only that nothing below includes them.
 ABOVE = ("examples", "test", "tools")
@@ -106,6 +109,7 @@ FREE = dict.fromkeys(
         "owner/MappedFile",
         "owner/RequestError",
         "owner/ledger",
+        "owner/peers",
         "owner/process",
         "owner/process/Link",
         "owner/worker/Port",

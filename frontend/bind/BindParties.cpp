@@ -2,6 +2,7 @@
 // Groups of owners: sessions, joined tables, places of values.
 #include "frontend/bind/Bind.h"
 
+#include "frontend/flight/Borrow.h"
 #include "frontend/recording/RemoteDevice.h"
 #include "frontend/session/Session.h"
 #include "frontend/tables/JoinedRows.h"
@@ -45,6 +46,13 @@ void bindParties(py::module_ &m) {
       "join_tables",
       [](const std::shared_ptr<Session> &group, const std::vector<Table> &tables) { return joinTables(group, tables); },
       py::arg("group").none(true), py::arg("tables"));
+  m.def(
+      "borrow",
+      [](const std::vector<at::Tensor> &tensors, const std::shared_ptr<Session> &group) {
+        return borrowed(tensors, group);
+      },
+      py::arg("tensors"), py::arg("group"), py::call_guard<py::gil_scoped_release>(),
+      "Members' tensors, without their graphs, as tensors of the group.");
   m.def("place", &placeOf, py::arg("tensor"),
         "(whether each has all of it, roles) of a tensor of a group; None before it is computed, and of others.");
 }

@@ -182,7 +182,8 @@ mlir::FailureOr<std::shared_ptr<const wire::ResultPlaces>> placesOf(mlir::Module
   return std::shared_ptr<const wire::ResultPlaces>(std::move(places));
 }
 
-/// Runs all phases on a trace; the compiler's lock is held. No module if a pass refuses. `places`: of a group's results.
+/// Runs all phases on a trace; the compiler's lock is held. No module if a pass refuses. `places`: of a group's
+/// results.
 mlir::OwningOpRef<mlir::ModuleOp> lower(Compiler &compiler, const Trace &trace, const std::vector<OpLines> *lines,
                                         const AfterPhase &afterPhase, const OnError &onError,
                                         std::shared_ptr<const wire::ResultPlaces> &places) {

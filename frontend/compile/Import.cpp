@@ -50,7 +50,8 @@ public:
     builder_.setInsertionPointToStart(block);
 
     SmallVector<DictionaryAttr> argumentAttrs;
-    auto attributesOf = [&](StringRef name, StringRef kind, bool trains = false, std::optional<NamedAttribute> place = {}) {
+    auto attributesOf = [&](StringRef name, StringRef kind, bool trains = false,
+                            std::optional<NamedAttribute> place = {}) {
       SmallVector<NamedAttribute> named = {builder_.getNamedAttr(name, builder_.getStringAttr(kind))};
       if (place) {
         named.push_back(*place);

@@ -128,7 +128,9 @@ void Flight::prepare() {
     call.step.slots.insert(call.step.slots.end(), compilation.numbers.begin(), compilation.numbers.end());
     refusalKind_ = ErrorKind::Refused;
     try {
-      refusal_ = session->offline() || session->isGroup() ? "" : session->spending().refusalOf(call.step, session->connection().client());
+      refusal_ = session->offline() || session->isGroup()
+                     ? ""
+                     : session->spending().refusalOf(call.step, session->connection().client());
     } catch (...) {
       // The owner could not be asked about its tables: nothing was sent, and nothing of it is kept.
       failure = translatedFailure();

@@ -19,7 +19,8 @@ Judgement quote(const std::shared_ptr<Session> &session, const at::Tensor &copy,
   auto number = static_cast<unsigned>(flight->recording->publishes.size()) - 1;
   if (flight->refusal().empty() && !flight->failure) {
     try {
-      judgement = session->isGroup() ? Judgement() : session->spending().judge(flight->call.step, session->connection().client());
+      judgement = session->isGroup() ? Judgement()
+                                     : session->spending().judge(flight->call.step, session->connection().client());
     } catch (...) {
       flight->failure = std::current_exception(); // what is pending is put back all the same
     }

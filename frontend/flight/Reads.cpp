@@ -3,6 +3,7 @@
 #include "frontend/flight/Reads.h"
 
 #include "frontend/flight/Apart.h"
+#include "frontend/flight/Borrow.h"
 #include "frontend/flight/Flights.h"
 #include "frontend/flight/ReadListener.h"
 #include "frontend/flight/Undeclared.h"
@@ -245,6 +246,9 @@ public:
   std::optional<std::vector<int64_t>> readSizes(const at::Tensor &given,
                                                 const std::function<at::Tensor(const at::Tensor &)> &count) override {
     return frontend::readSizes(given, count);
+  }
+  at::Tensor borrow(const at::Tensor &tensor, RemoteDevice &group) override {
+    return borrowed({tensor}, Session::of(group.shared_from_this())).front();
   }
   void batchBegins() override { markBatch(); }
   void boundStep(RemoteDevice &device) override { frontend::boundStep(device); }

@@ -68,9 +68,10 @@ public:
 
   std::shared_ptr<RowReader> ofMember(const std::shared_ptr<Session> &group, unsigned role) override {
     if (group) {
-      raise(ErrorKind::Error, "table " + std::to_string(role) + " of the group is a plain table of this process, "
-                                                                "expected one at an owner; sojourn.pooled joins plain "
-                                                                "tables");
+      raise(ErrorKind::Error, "table " + std::to_string(role) +
+                                  " of the group is a plain table of this process, "
+                                  "expected one at an owner; sojourn.pooled joins plain "
+                                  "tables");
     }
     return std::make_shared<PlainRows>(dataset_);
   }

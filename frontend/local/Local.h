@@ -26,7 +26,7 @@ public:
   /// What stands for one of its private tables where a step says nothing.
   void describe(const std::string &dataset, const std::string &text, const std::vector<std::string> &tags);
   /// What other owners, by their keys, may see of a table's rows in joint steps: "none" or "clear".
-  void share(const std::string &dataset, const std::vector<std::string> &keys, const std::string &level);
+  void share(const std::string &dataset, const std::vector<std::string> &keys, const std::string &level) override;
   void setDefaults(const std::string &dataset, double noiseMultiplier, double clip, double metricBound);
   /// Checks receipts: 64 hexadecimal digits.
   std::string key() const { return owner_.key(); }

@@ -23,6 +23,47 @@ namespace {
 
 using Stack = torch::jit::Stack;
 
+/// Tensors of a group's members that meet tensors of the group join it.
+void joinMembers(const OpInfo &info, Stack *stack, size_t count) {
+  const auto args = [&] { return Args(stack->data() + stack->size() - count, count); };
+  RemoteDevice *first = nullptr, *other = nullptr;
+  eachTensor(info, args(), [&](const at::Tensor &tensor, size_t) {
+    if (isRemote(tensor)) {
+      RemoteDevice *device = remoteImpl(tensor)->remoteStorage()->device.get();
+      first = first ? first : device;
+      other = device != first ? device : other;
+    }
+  });
+  RemoteDevice *group = !other ? nullptr : first->isGroup() ? first : other->isGroup() ? other : nullptr;
+  if (!group) {
+    return;
+  }
+  const auto joined = [&](const at::Tensor &tensor, size_t position) {
+    if (!isRemote(tensor) || !group->hasMember(*remoteImpl(tensor)->remoteStorage()->device)) {
+      return tensor;
+    }
+    if (isMutated(info, position) || tensor.requires_grad()) {
+      fail(ErrorKind::Error, info,
+           std::string("a tensor at ") + remoteImpl(tensor)->remoteStorage()->device->address() +
+               (tensor.requires_grad() ? ", which requires a gradient," : ", which the op writes to,") +
+               " meets tensors of a group; move it to the group first: tensor.to(parties.device)");
+    }
+    return stepSender().borrow(tensor, *group);
+  };
+  for (size_t i = 0; i < count; ++i) {
+    c10::IValue &value = (*stack)[stack->size() - count + i];
+    if (info.args[i] == ArgKind::Tensor && value.isTensor() && value.toTensor().defined()) {
+      value = joined(value.toTensor(), i);
+    } else if (info.args[i] == ArgKind::TensorList && value.isTensorList()) {
+      c10::List<at::Tensor> all;
+      for (const at::Tensor &tensor : value.toTensorVector()) {
+        all.push_back(joined(tensor, i));
+      }
+      value = std::move(all);
+    }
+  }
+}
+
 /// The one remote device of a call; throws where devices mix. `isLazy`: an operand's values are not as they are stored.
 std::shared_ptr<RemoteDevice> deviceOf(const OpInfo &info, Args args, bool &isLazy) {
   std::shared_ptr<RemoteDevice> device;
@@ -106,6 +147,7 @@ void Recorder::operator()(const c10::OperatorHandle &op, c10::DispatchKeySet key
     if (info.special != Special::None && answerSpecial(info, stack)) {
       return;
     }
+    joinMembers(info, stack, count);
     bool isLazy = false;
     const auto device = deviceOf(info, args(), isLazy);
     if (isLazy) {

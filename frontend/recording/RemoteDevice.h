@@ -94,6 +94,9 @@ public:
   c10::Device device() const { return {c10::DeviceType::PrivateUse1, index_}; }
   /// Whether it only records, without an owner.
   virtual bool offline() const = 0;
+  /// Whether it stands for a group of owners, of which `other` is one.
+  virtual bool hasMember(const RemoteDevice &) const { return false; }
+  virtual bool isGroup() const { return false; }
   /// As the user wrote it to `connect`.
   virtual std::string address() const = 0;
 

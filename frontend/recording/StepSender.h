@@ -36,6 +36,10 @@ public:
   virtual std::optional<std::vector<int64_t>> readSizes(const at::Tensor &given,
                                                         const std::function<at::Tensor(const at::Tensor &)> &count) = 0;
 
+  /// A tensor of a member as one of its group (`RemoteDevice::hasMember`), at that member; the value does not leave the
+  /// owner. Throws Error for a value that is still to be computed within a step, Refused for one of private tables.
+  virtual at::Tensor borrow(const at::Tensor &tensor, RemoteDevice &group) = 0;
+
   /// Outside of explicit steps, where a batch begins: nothing of the next step is recorded yet, so that what has ended
   /// is sent now; and what has not, where it is much.
   virtual void batchBegins() = 0;

@@ -100,8 +100,7 @@ void Connection::addOthers(Counters &counters) const {
 }
 
 StepReply Connection::send(wire::Step &step, bool &unknown, const StepFollower *follow) {
-  StepReply reply =
-      lanes_.size() == 1 ? sendTo(lanes_[0], step, unknown, follow) : sendToAll(step, unknown, follow);
+  StepReply reply = lanes_.size() == 1 ? sendTo(lanes_[0], step, unknown, follow) : sendToAll(step, unknown, follow);
   for (const Lane &lane : lanes_) {
     device_.handles().releaseUncounted(lane.client->takeOrphans());
   }
@@ -187,6 +186,13 @@ StepReply Connection::sendToAll(wire::Step &step, bool &unknown, const StepFollo
     isBroken_ = unknown;
     ++attempt_;
     throw;
+  }
+}
+
+void Connection::borrow(unsigned role, const Client &from, const std::vector<uint64_t> &handles,
+                        const std::vector<uint64_t> &as) {
+  for (size_t at = 0; at < lanes_.size(); ++at) {
+    lanes_[at].client->borrow(at == role ? from.session() : 0, handles, as);
   }
 }
 

@@ -45,6 +45,8 @@ public:
   StepReply send(wire::Step &step, bool &unknown, const StepFollower *follow = nullptr);
   /// As `send`; releases that wait ride along, and wait again where the step did not run. `own`: the trace of the step.
   StepReply sendWithReleases(wire::Step &step, const Recording *own, bool &unknown);
+  /// Of a group: gives values that a member has in another session of the client handles here.
+  void borrow(unsigned role, const Client &from, const std::vector<uint64_t> &handles, const std::vector<uint64_t> &as);
   /// Ends the session at every owner.
   void bye();
   /// How often a program was sent again.
@@ -73,7 +75,7 @@ private:
   std::shared_ptr<Identity> identity_;
   std::string ownerKey_;
   std::atomic<uint64_t> resent_{0};
-  uint64_t attempt_ = 0; ///< of the next message of a group
+  uint64_t attempt_ = 0;  ///< of the next message of a group
   bool isBroken_ = false; ///< a group whose members may differ
 };
 

@@ -2,7 +2,6 @@
 // Session: opening and closing, questions to the owner, commits.
 #include "frontend/session/Session.h"
 
-#include "dialect/Bounds.h"
 #include "frontend/Error.h"
 #include "frontend/Interrupt.h"
 #include "frontend/wire/Identity.h"
@@ -43,9 +42,8 @@ Session::Session(const std::vector<std::shared_ptr<Session>> &members)
     : members_(members), connection_(connectionsOf(members), *this) {}
 
 std::shared_ptr<Session> Session::openGroup(const std::vector<std::shared_ptr<Session>> &members) {
-  if (members.size() < bounds::kPartiesLeast || members.size() > bounds::kPartiesMost) {
-    raise(ErrorKind::Error, "a group has " + std::to_string(bounds::kPartiesLeast) + " to " +
-                                std::to_string(bounds::kPartiesMost) + " owners, got " + std::to_string(members.size()));
+  if (members.empty()) {
+    raise(ErrorKind::Error, "a group has at least 2 owners, got none");
   }
   for (const auto &member : members) {
     member->requireHere();
@@ -56,6 +54,10 @@ std::shared_ptr<Session> Session::openGroup(const std::vector<std::shared_ptr<Se
   std::shared_ptr<Session> session(new Session(members));
   session->enter();
   return session;
+}
+
+bool Session::hasMember(const RemoteDevice &other) const {
+  return std::any_of(members_.begin(), members_.end(), [&](const auto &member) { return member.get() == &other; });
 }
 
 std::vector<std::shared_ptr<Session>> Session::all() {

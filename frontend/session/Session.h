@@ -60,7 +60,8 @@ public:
   bool offline() const override { return connection_.isOffline(); }
   /// Of a group, by role; else none.
   const std::vector<std::shared_ptr<Session>> &members() const { return members_; }
-  bool isGroup() const { return !members_.empty(); }
+  bool isGroup() const override { return !members_.empty(); }
+  bool hasMember(const RemoteDevice &other) const override;
   std::string address() const override { return connection_.address(); }
   /// What the data owner calls this client, and the key that the owner has shown; empty without an identity, the key
   /// but for TLS.

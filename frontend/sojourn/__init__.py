@@ -56,7 +56,7 @@ from .errors import (
 from .loop import loop
 from .module import to_owner
 from .owner import Budget, Owner, connect, local
-from .parties import Parties, parties, pooled
+from .parties import Parties, average, parties, pooled
 from .privacy import Quote, privacy
 from .publish import ReleaseQuote, publish, quote
 from .published import Published
@@ -141,6 +141,7 @@ __all__ = [
     "Unsupported",
     "ValueNeeded",
     "VersionMismatch",
+    "average",
     "batch_indices",
     "compile",
     "connect",

@@ -196,7 +196,9 @@ class Owner(Connected):
             raise Error(f"{self.address} takes part in no groups; owners of one process (sojourn.local) do")
         if isinstance(with_, Owner) or not isinstance(with_, Sequence) or not all(isinstance(x, Owner) for x in with_):
             raise Error(f"with_ must be a list of owners, got {checks.shown(with_)}")
-        self._embedded.share(self.dataset(text("name", name)).name, [_key_of(each) for each in with_], text("level", level))
+        self._embedded.share(
+            self.dataset(text("name", name)).name, [_key_of(each) for each in with_], text("level", level)
+        )
 
     def set_defaults(
         self,

@@ -3,16 +3,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import torch
+from torch import nn
 
 import _sojourn
 
 from . import checks, connections, notebook
 from .errors import Error
 from .owner import Connected, Owner
+from .step import step
 from .table import Table
 
 _MEMBERS_LEAST, _MEMBERS_MOST = 2, 16
+_WEIGHT_MOST = 1e15
 
 
 class Parties(Connected):
@@ -63,7 +68,9 @@ class Parties(Connected):
 
     def _repr_html_(self) -> str:
         rows = [(str(role), owner.address, owner.key or "unknown") for role, owner in enumerate(self.owners)]
-        return notebook.table(f"Group of {len(self.owners)} owners, device {self.device}", [("", "owner", "key"), *rows])
+        return notebook.table(
+            f"Group of {len(self.owners)} owners, device {self.device}", [("", "owner", "key"), *rows]
+        )
 
 
 def parties(*owners: Owner) -> Parties:
@@ -92,6 +99,56 @@ def pooled(*tables: Table) -> Table:
         if not isinstance(table, Table) or table.session is not None:
             raise Error(f"sojourn.pooled takes plain tables (sojourn.plain), got {checks.shown(table)}")
     return Table(_sojourn.join_tables(None, [table._table for table in tables]))
+
+
+def average(model: nn.Module, copies: Mapping[Owner, nn.Module], weights: Mapping[Owner, float] | None = None) -> None:
+    """Sets the parameters and buffers of a model on a group's device to the weighted mean of its copies, in one step.
+
+    ::
+
+        sojourn.average(model, {alice: at_alice, bob: at_bob}, weights={alice: 900, bob: 400})
+
+    `copies`: by owner, members of the group; each was trained at its owner, for some local steps. `weights`: shares of
+    the copies, such as their numbers of rows; they need not add up to 1. Default: equal shares. Buffers of integers
+    become those of the first copy. Raises `Error` where a copy has other parameters than the model.
+    """
+    if not isinstance(model, nn.Module):
+        raise Error(f"average takes a model on a group's device, got {checks.shown(model)}")
+    if not isinstance(copies, Mapping) or not copies:
+        raise Error(f"copies must map owners to modules, got {checks.shown(copies)}")
+    for owner, copy in copies.items():
+        if not isinstance(owner, Owner) or not isinstance(copy, nn.Module):
+            raise Error(f"copies must map owners to modules, got {checks.shown(owner)}: {checks.shown(copy)}")
+    shares = _shares(copies, weights)
+    state = dict(model.state_dict())
+    group = connections.group_at(next(iter(state.values())).device) if state else None
+    if group is None:
+        raise Error("the model to average into must be on a group's device: model.to(parties.device)")
+    for owner, copy in copies.items():
+        own = copy.state_dict()
+        if {name: value.shape for name, value in own.items()} != {name: value.shape for name, value in state.items()}:
+            raise Error(f"the copy at {owner.address} has other parameters than the model; make it with copy.deepcopy")
+        if any(value.device != owner.device for value in own.values()):
+            raise Error(f"the copy for {owner.address} is not at its owner; move it with copy.to(owner.device)")
+    names = list(state)
+    values = [copy.state_dict()[name].detach() for copy in copies.values() for name in names]
+    joined = _sojourn.borrow(values, group.session)
+    with torch.no_grad(), step():
+        for at, name in enumerate(names):
+            parts = joined[at :: len(names)]
+            if state[name].is_floating_point() or state[name].is_complex():
+                state[name].copy_(torch.stack([part * share for part, share in zip(parts, shares)]).sum(0))
+            else:
+                state[name].copy_(parts[0])
+
+
+def _shares(copies: Mapping[Owner, nn.Module], weights: Mapping[Owner, float] | None) -> list[float]:
+    if weights is None:
+        return [1 / len(copies)] * len(copies)
+    if not isinstance(weights, Mapping) or set(weights) != set(copies):
+        raise Error(f"weights must map the owners of the copies to numbers, got {checks.shown(weights)}")
+    numbers = [checks.positive(f"weights[{owner.address}]", weights[owner], _WEIGHT_MOST) for owner in copies]
+    return [number / sum(numbers) for number in numbers]
 
 
 def where(tensor: torch.Tensor) -> str | None:

@@ -77,8 +77,8 @@ void TableRecords::write(std::vector<Word> &stream) const {
   stream.clear();
   for (size_t id = 0; id < records_.size(); ++id) {
     const Record &record = records_[id];
-    stream.insert(stream.end(), {StringTable::get().intern(bindings_[id].name), record.isWhole ? record.rows : -1, record.role,
-                                 static_cast<Word>(record.columns.size())});
+    stream.insert(stream.end(), {StringTable::get().intern(bindings_[id].name), record.isWhole ? record.rows : -1,
+                                 record.role, static_cast<Word>(record.columns.size())});
     for (const ColumnInfo &column : record.columns) {
       stream.insert(stream.end(), {StringTable::get().intern(column.name), static_cast<Word>(column.element),
                                    static_cast<Word>(column.dims.size())});

@@ -137,6 +137,13 @@ void Client::join(uint8_t role, const std::string &nonce, const std::vector<std:
   expect<schema::Joined>(parseReply(answer.bytes));
 }
 
+void Client::borrow(uint64_t from, const std::vector<uint64_t> &handles, const std::vector<uint64_t> &as) {
+  Request request(transport_->allocator());
+  auto given = request.CreateVector(handles), names = request.CreateVector(as);
+  Answer answer = exchange(request.finish(schema::CreateBorrow(request, session_, from, given, names)));
+  expect<schema::Done>(parseReply(answer.bytes));
+}
+
 /// A name that people read.
 static std::string nameOf(const flatbuffers::String *text) {
   std::string name = textOf(text);

@@ -186,6 +186,9 @@ public:
   void bye();
   /// Makes the session that of a group's member, before its first step. `keys`: of all members, 32 bytes each.
   void join(uint8_t role, const std::string &nonce, const std::vector<std::string> &keys);
+  /// Gives values of another session of this client at the owner (0: at another member of the group) handles here.
+  void borrow(uint64_t from, const std::vector<uint64_t> &handles, const std::vector<uint64_t> &as);
+  uint64_t session() const { return session_; }
   /// 32 random bytes.
   static std::string drawNonce();
   /// The owner's public key as it says, 32 bytes; nothing proves it. Empty: it takes part in no groups.

@@ -426,7 +426,9 @@ def _no_identities(owner, body):
 
 
 def _no_groups(owner, body):
-    raise OwnerError(UNSUPPORTED, "this owner takes part in no groups: it knows no other owners; use the native runtime")
+    raise OwnerError(
+        UNSUPPORTED, "this owner takes part in no groups: it knows no other owners; use the native runtime"
+    )
 
 
 _HANDLERS = {
@@ -438,4 +440,5 @@ _HANDLERS = {
     "GetBudget": _no_budgets,
     "Prove": _no_identities,
     "Join": _no_groups,
+    "Borrow": _no_groups,
 }

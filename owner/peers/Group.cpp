@@ -3,7 +3,6 @@
 #include "owner/peers/Group.h"
 
 #include "owner/RequestError.h"
-#include "owner/peers/Peers.h"
 
 #include "llvm/ADT/STLExtras.h"
 
@@ -14,14 +13,14 @@ using llvm::Twine;
 /// How often a wait looks at its stop flag.
 static constexpr std::chrono::milliseconds kLookEvery{20};
 
-Group::Group(std::shared_ptr<Peers> peers, const GroupId &id, unsigned role, std::vector<signing::PublicKey> members)
-    : peers(std::move(peers)), id(id), ownRole(role), members(std::move(members)), inboxes(this->members.size()) {}
+Group::Group(std::shared_ptr<GroupPort> port, const GroupId &id, unsigned role, std::vector<signing::PublicKey> members)
+    : port(std::move(port)), id(id), ownRole(role), members(std::move(members)), inboxes(this->members.size()) {}
 
 Group::~Group() {
   PeerFrame gone;
   gone.kind = PeerFrame::Kind::Gone;
   send(gone);
-  peers->leave(id);
+  port->leave(id);
 }
 
 std::string Group::nameOf(unsigned role) const {
@@ -31,7 +30,7 @@ std::string Group::nameOf(unsigned role) const {
 void Group::send(const PeerFrame &frame) {
   for (unsigned role = 0; role < parties(); ++role) {
     if (role != ownRole) {
-      peers->send(members[role], id, frame);
+      port->send(members[role], id, frame);
     }
   }
 }

@@ -20,7 +20,14 @@
 
 namespace sojourn::owner {
 
-class Peers;
+/// The ways to the other members, and the one place that knows which groups an owner is in.
+class GroupPort {
+public:
+  virtual ~GroupPort() = default;
+  /// To the side of a group at another owner; lost where that owner or its side is gone.
+  virtual void send(const signing::PublicKey &to, const GroupId &group, const PeerFrame &frame) const = 0;
+  virtual void leave(const GroupId &group) = 0;
+};
 
 /// Frames of all members for one moment of a step, by role; that of the own role is empty. Or the role of a member that
 /// has ended the step.
@@ -33,6 +40,7 @@ struct CameFrames {
 /// Belongs to a session, and ends with it: the other members are told. Thread-safe.
 class Group {
 public:
+  Group(std::shared_ptr<GroupPort> port, const GroupId &id, unsigned role, std::vector<signing::PublicKey> members);
   ~Group();
   Group(const Group &) = delete;
   Group &operator=(const Group &) = delete;
@@ -60,13 +68,10 @@ public:
   static constexpr size_t kWaitingMost = 8;
 
 private:
-  friend class Peers;
-  Group(std::shared_ptr<Peers> peers, const GroupId &id, unsigned role, std::vector<signing::PublicKey> members);
-
   llvm::Expected<std::optional<CameFrames>> find(const StepPoint &point, PeerFrame::Kind kind, uint32_t exchange,
                                                  const MessageDigest &digest);
 
-  const std::shared_ptr<Peers> peers;
+  const std::shared_ptr<GroupPort> port;
   const GroupId id;
   const unsigned ownRole;
   const std::vector<signing::PublicKey> members;

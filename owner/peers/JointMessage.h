@@ -19,10 +19,10 @@ namespace sojourn::owner {
 /// it is destroyed, or earlier by `end`.
 class JointMessage {
 public:
-  /// `steps`: of the message. `most`: how long an exchange waits for another member.
-  JointMessage(Group &group, uint64_t sequence, uint64_t attempt, const MessageDigest &digest, uint32_t steps,
+  /// `steps`: of the message, whose first one is `first`. `most`: how long an exchange waits for another member.
+  JointMessage(Group &group, const StepPoint &first, const MessageDigest &digest, size_t steps,
                const runtime::StopFlag &stop, std::chrono::milliseconds most)
-      : group_(group), digest_(digest), steps_(steps), stop_(stop), most_(most), point_{sequence, attempt, 0} {}
+      : group_(group), digest_(digest), steps_(steps), stop_(stop), most_(most), point_(first) {}
   ~JointMessage() { end(wire::ErrorCode_Internal); }
   JointMessage(const JointMessage &) = delete;
   JointMessage &operator=(const JointMessage &) = delete;
@@ -46,7 +46,7 @@ private:
 
   Group &group_;
   const MessageDigest digest_;
-  const uint32_t steps_;
+  const size_t steps_;
   const runtime::StopFlag &stop_;
   const std::chrono::milliseconds most_;
   StepPoint point_;

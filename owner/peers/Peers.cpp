@@ -3,7 +3,6 @@
 #include "owner/peers/Peers.h"
 
 #include "owner/RequestError.h"
-#include "owner/peers/Group.h"
 
 #include "llvm/ADT/STLExtras.h"
 
@@ -58,9 +57,9 @@ llvm::Expected<std::shared_ptr<Group>> Peers::join(const GroupId &id, unsigned r
                         "(sojourn.local) know each other");
   }
   if (role >= members.size() || members[role] != own) {
-    return requestError(wire::ErrorCode_Malformed,
-                        "member " + Twine(role) + " of the group has another key than this owner, " +
-                            signing::shortKeyText(own));
+    return requestError(wire::ErrorCode_Malformed, "member " + Twine(role) +
+                                                       " of the group has another key than this owner, " +
+                                                       signing::shortKeyText(own));
   }
   for (const signing::PublicKey &member : members) {
     if (llvm::count(members, member) > 1) {
@@ -68,13 +67,13 @@ llvm::Expected<std::shared_ptr<Group>> Peers::join(const GroupId &id, unsigned r
                                                          " is in the group more than once; name each owner once");
     }
     if (member != own && !Neighbours::get().find(member)) {
-      return requestError(wire::ErrorCode_Refused,
-                          "the owner with key " + signing::shortKeyText(own) + " does not know the owner with key " +
-                              signing::shortKeyText(member) +
-                              "; owners of one process (sojourn.local) know each other");
+      return requestError(wire::ErrorCode_Refused, "the owner with key " + signing::shortKeyText(own) +
+                                                       " does not know the owner with key " +
+                                                       signing::shortKeyText(member) +
+                                                       "; owners of one process (sojourn.local) know each other");
     }
   }
-  std::shared_ptr<Group> group(new Group(shared_from_this(), id, role, members.vec()));
+  auto group = std::make_shared<Group>(shared_from_this(), id, role, members.vec());
   std::lock_guard lock(mutex);
   auto &entry = groups[id];
   if (entry.lock()) {

@@ -3,7 +3,7 @@
 #ifndef SOJOURN_OWNER_PEERS_PEERS_H
 #define SOJOURN_OWNER_PEERS_PEERS_H
 
-#include "owner/peers/Frame.h"
+#include "owner/peers/Group.h"
 #include "runtime/signing/SigningKey.h"
 
 #include "llvm/ADT/ArrayRef.h"
@@ -16,15 +16,13 @@
 
 namespace sojourn::owner {
 
-class Group;
-
 /// Of one owner. Thread-safe; its lock is held while no other one is taken. Peers of one process reach each other by
 /// calls; there is no other way yet.
-class Peers : public std::enable_shared_from_this<Peers> {
+class Peers final : public GroupPort, public std::enable_shared_from_this<Peers> {
 public:
   /// `isNeighbour`: known to the owners of this process that are neighbours, too. Else it knows nobody.
   static std::shared_ptr<Peers> open(const signing::PublicKey &own, bool isNeighbour);
-  ~Peers();
+  ~Peers() override;
   Peers(const Peers &) = delete;
   Peers &operator=(const Peers &) = delete;
 
@@ -32,9 +30,8 @@ public:
   /// that member, does not know one, or is in the group already.
   llvm::Expected<std::shared_ptr<Group>> join(const GroupId &id, unsigned role,
                                               llvm::ArrayRef<signing::PublicKey> members);
-  void leave(const GroupId &id);
-  /// To the side of a group at another owner; lost where that owner or its side is gone.
-  void send(const signing::PublicKey &to, const GroupId &group, const PeerFrame &frame) const;
+  void leave(const GroupId &id) override;
+  void send(const signing::PublicKey &to, const GroupId &group, const PeerFrame &frame) const override;
   /// From another owner. Frames for groups that this one has not joined are dropped.
   void take(const signing::PublicKey &from, const GroupId &group, const PeerFrame &frame);
 

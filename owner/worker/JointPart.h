@@ -3,7 +3,7 @@
 #ifndef SOJOURN_OWNER_WORKER_JOINTPART_H
 #define SOJOURN_OWNER_WORKER_JOINTPART_H
 
-#include "owner/worker/Worker.h"
+#include "owner/worker/Port.h"
 #include "passes/parties/Part.h"
 #include "runtime/facts/ProgramFacts.h"
 

@@ -63,8 +63,9 @@ static llvm::Error checkJoint(const ProgramFacts &facts) {
     isFine = follows(joint.kept[index], lastKept, joint.keeps);
   }
   return isFine ? llvm::Error::success()
-                : failure(ErrorCode::Malformed, "the part of role " + Twine(joint.role) + " has arguments or results "
-                                                "that the joint step does not have");
+                : failure(ErrorCode::Malformed, "the part of role " + Twine(joint.role) +
+                                                    " has arguments or results "
+                                                    "that the joint step does not have");
 }
 
 llvm::Error ProgramFacts::count() {

@@ -16,8 +16,8 @@ size_t framedBytes(size_t termBytes);
 /// the role's terms, for each other role. `resume` takes a frame per role in the order of roles (that of the own role
 /// may be null), each of exactly the bytes that its terms have, and holds it until the terms are added. Rows of tables
 /// are read in any stage: a binding's RowSource lives until the run ends. A run that waits holds values, and neither a
-/// thread nor an arena. `run` fails unless there is no exchange. `check`, if given, may refuse a stage: its module of core
-/// form and its code.
+/// thread nor an arena. `run` fails unless there is no exchange. `check`, if given, may refuse a stage: its module of
+/// core form and its code.
 using StageCheck = llvm::function_ref<llvm::Error(mlir::ModuleOp stage, const Code &code)>;
 llvm::Expected<std::unique_ptr<Code>> prepareJoint(const Engine &engine, mlir::ModuleOp part, StageCheck check = {});
 

@@ -82,8 +82,8 @@ protected:
       const std::string k = std::to_string(role);
       arguments += (role ? ", " : "") + ("%t" + k) + ": !sojourn.table<4, \"a\" : f64> {sojourn.kind = \"table\", " +
                    "sojourn.party = " + k + " : i64}";
-      body += "    %x" + k + " = sojourn.read_rows %t" + k + ", %i, columns = [\"a\"] : !sojourn.table<4, \"a\" : " +
-              "f64>, tensor<4xi64> -> tensor<4x1xf64>\n";
+      body += "    %x" + k + " = sojourn.read_rows %t" + k +
+              ", %i, columns = [\"a\"] : !sojourn.table<4, \"a\" : " + "f64>, tensor<4xi64> -> tensor<4x1xf64>\n";
     }
     return encode("module attributes {sojourn.parties = 3 : i64, sojourn.promotion = \"torch\", sojourn.phase = "
                   "\"core\"} {\n  func.func @step(" +
@@ -436,7 +436,7 @@ TEST_F(Groups, AStopEndsAWaitButNotThatForACommit) {
   using Kind = PeerFrame::Kind;
   stop = true;
   EXPECT_NE(awaited({1, 0, 0}, Kind::Terms, 0, 60'000).find("was stopped"), std::string::npos);
-  JointMessage message(*groups[0], 1, 0, {}, 1, stop, milliseconds(10));
+  JointMessage message(*groups[0], {1, 0, 0}, {}, 1, stop, milliseconds(10));
   std::thread others([&] {
     std::this_thread::sleep_for(milliseconds(100));
     groups[1]->send(frame(Kind::Ready, {1, 0, 0}));
@@ -457,10 +457,10 @@ TEST_F(Groups, AMemberThatIsReadyAndGoesHasCommitted) {
 
 TEST_F(Groups, AMessageThatIsDroppedTellsTheOthers) {
   using Kind = PeerFrame::Kind;
-  { JointMessage message(*groups[1], 1, 0, {}, 2, stop, milliseconds(10)); }
+  { JointMessage message(*groups[1], {1, 0, 0}, {}, 2, stop, milliseconds(10)); }
   EXPECT_EQ(awaited({1, 0, 0}, Kind::Terms), "ended by 1");
   {
-    JointMessage message(*groups[2], 2, 0, {}, 1, stop, milliseconds(10));
+    JointMessage message(*groups[2], {2, 0, 0}, {}, 1, stop, milliseconds(10));
     message.cancel();
   }
   EXPECT_NE(awaited({2, 0, 0}, Kind::Terms).find("for member 1"), std::string::npos) << "nothing came";
@@ -470,9 +470,9 @@ TEST(GroupIds, TellClientsNoncesAndOrdersApart) {
   const signing::PublicKey a{1}, b{2};
   const GroupId id = groupIdOf("nonce", "client", {a, b});
   EXPECT_EQ(id, groupIdOf("nonce", "client", {a, b}));
-  for (const GroupId &other :
-       {groupIdOf("noncf", "client", {a, b}), groupIdOf("nonce", "cliens", {a, b}), groupIdOf("nonce", "client", {b, a}),
-        groupIdOf("nonceclient", "", {a, b}), groupIdOf("nonce", "client", {a, b, b})}) {
+  for (const GroupId &other : {groupIdOf("noncf", "client", {a, b}), groupIdOf("nonce", "cliens", {a, b}),
+                               groupIdOf("nonce", "client", {b, a}), groupIdOf("nonceclient", "", {a, b}),
+                               groupIdOf("nonce", "client", {a, b, b})}) {
     EXPECT_NE(id, other);
   }
 }

@@ -22,7 +22,10 @@ def _(x):
 
 
 @example(
-    Error, "Tensors of two owners in one op", "operands are at two owners (owner:0 and owner:1)", "publish one of them"
+    Error,
+    "Tensors of two owners in one op",
+    "operands are at two places (owner:",
+    "parties = sojourn.parties(a, b), with rows by",
 )
 def _(x):
     with sojourn.local() as other:

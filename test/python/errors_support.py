@@ -31,7 +31,7 @@ from torch import nn
 import sojourn
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-TOPICS = ("values", "recording", "steps", "tables", "owners", "private", "releases", "ahead", "arguments")
+TOPICS = ("values", "recording", "steps", "tables", "owners", "parties", "private", "releases", "ahead", "arguments")
 EXAMPLES: dict[str, "Example"] = {}
 FILE = "example.py"  # what the document calls the file of a snippet
 
@@ -116,6 +116,16 @@ class World:
 
     def _houses(self):
         return self.get("owner").register("houses", self.get("columns"), policy="open")
+
+    def _other(self):
+        """A second owner in this process, with a table of the same columns."""
+        other = self._stack.enter_context(sojourn.local())
+        other.register("houses", self.get("columns"), policy="open")
+        return other
+
+    def _group(self):
+        self.get("houses")
+        return self._stack.enter_context(sojourn.parties(self.get("owner"), self.get("other")))
 
     def _patients(self):
         """Nobody has a budget on it yet."""

@@ -5,9 +5,10 @@ import re
 import threading
 
 import pytest
-import sojourn
 import torch
 from torch import nn
+
+import sojourn
 
 COLUMNS = ["age", "dose", "pulse"]
 
@@ -67,7 +68,9 @@ def network(seed: int) -> nn.Module:
     return nn.Sequential(nn.Linear(3, 8), nn.LayerNorm(8), nn.ReLU(), nn.Linear(8, 2))
 
 
-def trained(table, device, seed: int, steps=sojourn.step, make=torch.optim.Adam, epochs=2, size=24, model=network, drop=False):
+def trained(
+    table, device, seed: int, steps=sojourn.step, make=torch.optim.Adam, epochs=2, size=24, model=network, drop=False
+):
     net = (model if isinstance(model, nn.Module) else model(seed)).to(device)
     optimizer = make(net.parameters(), lr=0.05)
     losses = []
@@ -389,3 +392,70 @@ def test_threads_train_over_groups_at_once(hospitals, rng):
     for thread in threads:
         thread.join()
     assert not failures
+
+
+def test_tensors_of_members_join_their_group(hospitals, rng):
+    three = hospitals(12, 9, 15)
+    parties = three.parties
+    own = [owner.dataset("patients")["age"] * 2 for owner in three.owners]
+    joined = [tensor.to(parties.device) for tensor in own]
+    assert [parties.where(tensor) for tensor in joined] == ["at local"] * 3
+    close(sojourn.publish(torch.cat(joined)), 2 * three.all("age"))
+    close(sojourn.publish(torch.cat(joined).mean()), 2 * three.all("age").mean())
+    means = torch.stack([tensor.mean() for tensor in joined])
+    close(sojourn.publish(means), torch.stack([2 * table["age"].mean() for table in three.data]))
+    close(sojourn.publish(means.sum()), sum(2 * table["age"].mean() for table in three.data))
+    weight = torch.tensor(rng.random()).to(parties.device)
+    expected = 2 * three.data[1]["age"] * weight.cpu()
+    close(sojourn.publish(own[1] * weight), expected)  # meets one of the group
+    close(sojourn.publish(torch.cat([own[0], own[2][3:].flip(0), joined[1]])), 2 * torch.cat(
+        [three.data[0]["age"], three.data[2]["age"][3:].flip(0), three.data[1]["age"]]))  # fmt: skip
+    before = own[0][:3].to(parties.device)
+    own[0].zero_()
+    assert sojourn.publish(own[0]).abs().sum() == 0
+    close(sojourn.publish(before), 2 * three.data[0]["age"][:3])  # what it was
+
+
+def test_joins_that_are_refused(hospitals, owner):
+    three = hospitals(8, 8)
+    age = three.owners[0].dataset("patients")["age"]
+    group = torch.ones(8).to(three.parties.device)
+    with pytest.raises(sojourn.Error, match="compute it in a step before this one"), sojourn.step():
+        (age * 2).to(three.parties.device)
+    with pytest.raises(sojourn.Error, match=re.escape("move it to the group first: tensor.to(parties.device)")):
+        torch.ones(8, device=three.owners[0].device, requires_grad=True) * group
+    with pytest.raises(sojourn.Unsupported, match="a value of a group would move to one of its members"):
+        group.to(three.owners[0].device)
+    with pytest.raises(sojourn.Error, match=re.escape("parties = sojourn.parties(a, b)")):
+        torch.ones(8).to(owner.device) + group
+    hidden = sojourn.local()
+    hidden.register("p", {"a": torch.ones(8)}, policy="private", bounds={"a": (0, 2)})
+    other = sojourn.parties(hidden, three.owners[0])
+    with pytest.raises(sojourn.Refused, match="read from a private table"):
+        hidden.dataset("p")["a"].to(other.device)
+    with sojourn.step():
+        computed = hidden.dataset("p")["a"] * 2
+    with pytest.raises(sojourn.Refused, match="dataset 'p' is private"):
+        sojourn.publish(computed.to(other.device).sum())
+
+
+def test_federated_averaging(hospitals, rng):
+    """Copies of a model trained at each owner for some steps, then the mean of their weights by rows."""
+    three, seed = hospitals(24, 12, 36), rng.randrange(1000)
+    nets = [
+        trained(owner.dataset("patients"), owner.device, seed, make=torch.optim.SGD, size=12)[0]
+        for owner in three.owners
+    ]
+    plain = [
+        trained(sojourn.plain(data, name="p"), "cpu", seed, plain_step, make=torch.optim.SGD, size=12)[0]
+        for data in three.data
+    ]
+    model = network(seed + 1).to(three.parties.device)
+    before = three.parties.counters()["steps"]
+    sojourn.average(model, dict(zip(three.owners, nets)), weights=dict(zip(three.owners, [24, 12, 36])))
+    assert three.parties.counters()["steps"] == before + 1
+    for name, value in sojourn.publish(model.state_dict()).items():
+        close(value, sum(net.state_dict()[name] * share for net, share in zip(plain, [2 / 6, 1 / 6, 3 / 6])), 1e-3)
+    sojourn.average(model, dict(zip(three.owners[:2], nets)))
+    for name, value in sojourn.publish(model.state_dict()).items():
+        close(value, (plain[0].state_dict()[name] + plain[1].state_dict()[name]) / 2, 1e-3)

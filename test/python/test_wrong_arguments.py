@@ -60,7 +60,11 @@ class World:
         self.table = self.owner.register("houses", data, policy="open", bounds=bounds)
         self.private = self.owner.register("patients", data, policy="private", bounds=bounds)
         self.owner.grant("patients", epsilon=4, delta=1e-5)
+        self.other = sojourn.local()
+        self.group = sojourn.parties(self.owner, self.other)
+        self.plain = sojourn.plain(data)
         self.model = nn.Linear(2, 2).to(self.owner.device)
+        self.shared = nn.Linear(2, 2).to(self.group.device)
         self.optimizer = torch.optim.SGD(self.model.parameters(), lr=0.1)
         self.program = compiled("houses", "open")
         self.private_program = compiled("patients", "private")
@@ -116,6 +120,29 @@ CALLS = {
         lambda w: w.owner.describe,
         lambda w: {"name": "houses"},
         {"name": TEXT, "text": but(TEXT, None), "tags": [*NAMES, "icu", ["a,b"], [""]]},
+    ),
+    "Owner.share": Call(
+        lambda w: w.owner.share,
+        lambda w: {"name": "houses", "with_": [w.other], "level": "clear"},
+        {"name": TEXT, "with_": [*TEXT, ["bob"], [7], Thing()], "level": [*TEXT, "sums", "all"]},
+    ),
+    "parties": Call(
+        lambda w: lambda owners: sojourn.parties(w.owner, owners), lambda w: {}, {"owners": [*TEXT, "local"]}
+    ),
+    "Parties": Call(lambda w: sojourn.Parties, lambda w: {"owners": ()}, {"session": [*TEXT, "local"]}),
+    "Parties.rows": Call(lambda w: lambda tables: w.group.rows(tables, w.table), lambda w: {}, {"tables": [*TEXT, 7]}),
+    "Parties.where": Call(lambda w: w.group.where, lambda w: {}, {"tensor": TEXT}),
+    "average": Call(
+        lambda w: sojourn.average,
+        lambda w: {"model": w.shared, "copies": {w.owner: w.model}},
+        {
+            "model": [7, "model", None, Thing(), torch.ones(2)],
+            "copies": [7, "model", None, [1], Thing(), {"alice": nn.Linear(2, 2)}, {}],
+            "weights": [7, "one", [1.0], Thing(), {"alice": 1}],
+        },
+    ),
+    "pooled": Call(
+        lambda w: lambda tables: sojourn.pooled(w.plain, tables), lambda w: {}, {"tables": [*TEXT, "houses"]}
     ),
     "search": Call(
         lambda w: sojourn.search,
@@ -361,10 +388,11 @@ HIDDEN = {
     ("Program", "texts"),
     ("step", "_trip"),
     ("Owner", "address"),
+    ("Parties", "owners"),
 }
 #: What the text calls an argument, where it does not say its name.
 SAID = {
-    "session": {"an owner is opened by"},
+    "session": {"an owner is opened by", "a group is made by"},
     "artifact": {"a program is made by"},
     "features": {"a column name", "at least one column"},
     "label": {"a column name"},
@@ -373,6 +401,8 @@ SAID = {
     "data": {"receipt"},
     "module": {"Module"},
     "owner": {"at an owner"},
+    "with_": {"with_"},
+    "tables": {"plain tables", "a table of each member"},
     "batches": {"an input of a step"},
     "tree": {"takes a tensor"},
     "step_fn": {"function"},

@@ -99,10 +99,33 @@ public:
     made.ops = below(100);
     made.operations = uint64_t{1} << below(64);
     made.memory = {below(1'000), below(1'000), below(1'000)};
+    if (below(2)) {
+      made.joint = joint(made);
+    }
     return made;
   }
 
 private:
+  /// A joint step that has the arguments and results of the part, and others between them.
+  JointFacts joint(const ProgramFacts &part) {
+    JointFacts made;
+    made.parties = static_cast<uint32_t>(2 + below(3));
+    made.role = static_cast<uint32_t>(below(made.parties));
+    for (const ArgSpec &arg : part.args) {
+      uint32_t &count = made.counts[static_cast<size_t>(arg.kind)];
+      count += static_cast<uint32_t>(below(3));
+      made.positions.push_back(count++);
+      made.shown.push_back(below(2));
+    }
+    for (const ResultSpec &result : part.results) {
+      if (result.kind == StepResult::Keep) {
+        made.keeps += static_cast<uint32_t>(below(3));
+        made.kept.push_back(made.keeps++);
+      }
+    }
+    return made;
+  }
+
   std::mt19937 random;
 };
 
@@ -141,6 +164,28 @@ TEST(Facts, ComeBackFromBytes) {
     auto read = readFacts(writeFacts(facts));
     ASSERT_TRUE(bool(read)) << textOf(read.takeError());
     EXPECT_TRUE(*read == facts);
+  }
+}
+
+TEST(Facts, OfAPartAreThoseOfItsJointStep) {
+  auto joint = [](llvm::function_ref<void(JointFacts &)> change) {
+    return saidOf([&](ProgramFacts &facts) {
+      facts.joint =
+          JointFacts{.role = 1, .parties = 2, .keeps = 3, .positions = {4, 0, 1}, .kept = {2}, .shown = {1, 0, 1}};
+      facts.joint->counts = {5, 0, 0, 1, 2};
+      change(*facts.joint);
+    });
+  };
+  EXPECT_EQ(joint([](JointFacts &) {}), "");
+  const std::vector<std::function<void(JointFacts &)>> changes = {
+      [](JointFacts &facts) { facts.role = 2; },         [](JointFacts &facts) { facts.positions = {4, 0}; },
+      [](JointFacts &facts) { facts.positions[0] = 5; }, [](JointFacts &facts) { facts.counts[4] = 1; },
+      [](JointFacts &facts) { facts.kept = {3}; },       [](JointFacts &facts) { facts.kept = {}; },
+      [](JointFacts &facts) { facts.kept = {0, 1}; },    [](JointFacts &facts) { facts.shown[1] = 2; },
+      [](JointFacts &facts) { facts.shown = {}; },
+  };
+  for (size_t at = 0; at < changes.size(); ++at) {
+    EXPECT_NE(joint(changes[at]), "") << at;
   }
 }
 

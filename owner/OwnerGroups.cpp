@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0
+// Sessions of groups: how they begin, and values that they take over from other sessions.
+#include "dialect/Bounds.h"
+#include "owner/OwnerState.h"
+#include "owner/Reply.h"
+#include "owner/peers/Digest.h"
+#include "runtime/wire/Step.h"
+
+#include "llvm/ADT/ScopeExit.h"
+
+#include <set>
+
+namespace sojourn::owner {
+
+using llvm::Twine;
+
+/// In the session's turn; its steps are joint from now on.
+llvm::Expected<sojourn::wire::Message> OwnerState::join(const wire::Join &request) {
+  constexpr size_t kNonceBytes = 32, kKeyBytes = sizeof(signing::PublicKey);
+  const size_t nonce = request.nonce() ? request.nonce()->size() : 0;
+  const size_t count = request.members() ? request.members()->size() : 0;
+  if (nonce != kNonceBytes || count < bounds::kPartiesLeast || count > bounds::kPartiesMost) {
+    return requestError(wire::ErrorCode_Malformed, "a group has " + Twine(count) + " members and a nonce of " +
+                                                       Twine(nonce) + " bytes, expected " +
+                                                       Twine(bounds::kPartiesLeast) + " to " +
+                                                       Twine(bounds::kPartiesMost) + " members and 32 bytes");
+  }
+  std::vector<signing::PublicKey> members(count);
+  for (size_t role = 0; role < count; ++role) {
+    const auto *key = request.members()->Get(static_cast<flatbuffers::uoffset_t>(role))->key();
+    if (!key || key->size() != kKeyBytes) {
+      return requestError(wire::ErrorCode_Malformed, "member " + Twine(role) + " of the group has a key of " +
+                                                         Twine(key ? key->size() : 0) + " bytes, expected " +
+                                                         Twine(kKeyBytes));
+    }
+    std::copy(key->begin(), key->end(), members[role].begin());
+  }
+  auto session = SessionTurn::take(mutex, sessions, request.session());
+  if (!session) {
+    return session.takeError();
+  }
+  Session &own = **session->get();
+  if (own.group || own.last.sequence != 0 || !own.handles.empty()) {
+    return requestError(wire::ErrorCode_Malformed, "a session joins a group once, before its first step");
+  }
+  const std::string_view bytes(reinterpret_cast<const char *>(request.nonce()->data()), nonce);
+  auto group = peers->join(groupIdOf(bytes, own.key, members), request.role(), members);
+  if (!group) {
+    return group.takeError();
+  }
+  std::lock_guard lock(mutex);
+  own.group = std::move(*group);
+  return joinedReply();
+}
+
+/// What the other session's client would see of it is the same: it is the same client.
+llvm::Expected<std::vector<Handle>> OwnerState::lent(const Session &own, uint64_t fromId,
+                                                     llvm::ArrayRef<uint64_t> ids) const {
+  std::lock_guard lock(mutex);
+  const Session *from = sessions.look(fromId);
+  const bool isSame = from && from->account == own.account && from->key == own.key;
+  std::vector<Handle> found;
+  for (uint64_t id : ids) {
+    auto handle = isSame ? from->handles.find(id) : own.handles.end();
+    if (!isSame || handle == from->handles.end() || handle->second.isLeaving || !handle->second.memory) {
+      return requestError(wire::ErrorCode_Handle,
+                          "no session of this client has handle " + Twine(id) + ", or its value is about to go");
+    }
+    found.push_back(handle->second);
+  }
+  return found;
+}
+
+llvm::Expected<sojourn::wire::Message> OwnerState::borrow(const wire::Borrow &request) {
+  auto turn = SessionTurn::take(mutex, sessions, request.session());
+  if (!turn) {
+    return turn.takeError();
+  }
+  Session &own = ***turn;
+  const std::vector<uint64_t> ids = sojourn::wire::numbersOf(request.as()),
+                              handles = sojourn::wire::numbersOf(request.handles());
+  if (!own.group || ids.size() != handles.size()) {
+    return requestError(wire::ErrorCode_Malformed,
+                        own.group ? Twine(handles.size()) + " values get " + Twine(ids.size()) + " handles"
+                                  : Twine("only a session of a group takes over values of others"));
+  }
+  std::set<uint64_t> distinct;
+  for (uint64_t id : ids) {
+    if (own.hasHandle(id) || !distinct.insert(id).second) {
+      return requestError(wire::ErrorCode_Malformed,
+                          "handle id " + Twine(id) + " is in use, expected one that this session does not have");
+    }
+  }
+  if (own.handles.size() + own.elsewhere.size() + ids.size() > limits.handlesPerSession) {
+    return requestError(wire::ErrorCode_Limit, "this owner holds up to " + Twine(limits.handlesPerSession) +
+                                                   " handles per session: delete tensors that are no longer needed");
+  }
+  if (request.from() == 0) {
+    std::lock_guard lock(mutex);
+    own.elsewhere.insert(ids.begin(), ids.end());
+    return doneReply({});
+  }
+  auto found = lent(own, request.from(), handles);
+  if (!found) {
+    return found.takeError();
+  }
+  size_t bytes = 0;
+  std::vector<WorkerStub::Adopted> values;
+  uint64_t next = own.worker.newIds(found->size());
+  for (Handle &handle : *found) {
+    bytes += handle.held;
+    handle.value.id = next++;
+    values.push_back({handle.value, handle.memory});
+  }
+  {
+    std::lock_guard lock(mutex);
+    if (llvm::Error error = sessions.holdings.checkKept(own.account, bytes, 0,
+                                                        "the " + Twine(bytes) + " bytes of the values do not fit")) {
+      return error;
+    }
+    sessions.hold(own, bytes);
+  }
+  llvm::scope_exit giveBack([&] {
+    std::lock_guard lock(mutex);
+    sessions.letGo(own, bytes);
+  });
+  const llvm::scope_exit rest([&] { own.worker.rest(); });
+  llvm::Error error = Sessions::wake(own, nullptr);
+  error = error ? std::move(error) : own.worker.adopt(values);
+  if (error) {
+    return error;
+  }
+  giveBack.release();
+  std::lock_guard lock(mutex);
+  for (size_t at = 0; at < ids.size(); ++at) {
+    own.handles.try_emplace(ids[at], std::move((*found)[at]));
+  }
+  return doneReply({});
+}
+
+} // namespace sojourn::owner
