@@ -3,7 +3,8 @@
 #ifndef SOJOURN_OWNER_WORKERASK_H
 #define SOJOURN_OWNER_WORKERASK_H
 
-#include "owner/WorkerStub.h"
+#include "owner/CallControl.h"
+#include "owner/RequestError.h"
 #include "runtime/wire/Worker_generated.h"
 
 #include <string>

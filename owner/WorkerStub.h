@@ -3,6 +3,7 @@
 #ifndef SOJOURN_OWNER_WORKERSTUB_H
 #define SOJOURN_OWNER_WORKERSTUB_H
 
+#include "owner/CallControl.h"
 #include "owner/RequestError.h"
 #include "owner/worker/Port.h"
 #include "passes/PriceLimits.h"
@@ -15,7 +16,6 @@
 
 #include <array>
 #include <atomic>
-#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -71,17 +71,6 @@ struct RunPart {
   const CodeRef *code = nullptr;
   std::vector<uint64_t> words, results, context, drops;
   bool isPrivate = false; ///< depends on private rows
-};
-
-/// What interrupts a call, and looks on: see WorkerCall.
-struct CallControl {
-  const runtime::StopFlag *stop = nullptr;
-  const std::atomic<bool> *finish = nullptr;
-  std::atomic<uint32_t> *progress = nullptr;
-  bool *isSent = nullptr;    ///< set right before the call
-  size_t answerBuffers = 16; ///< at most
-  /// Of a joint step: sends the frames of an exchange, and returns those that came. Null: the step waits for nobody.
-  std::function<llvm::Expected<Memory>(Memory frames)> exchange = nullptr;
 };
 
 struct RanParts {

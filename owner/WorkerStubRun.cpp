@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Runs of a worker, and the exchanges of joint steps between their stages (see WorkerStub.h).
 #include "owner/WorkerAsk.h"
+#include "owner/WorkerStub.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/ScopeExit.h"

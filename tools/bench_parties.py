@@ -47,7 +47,8 @@ class Side:
             owner.register("t", columns(ROWS // members, at), policy="open")
             if members > 1:
                 owner.share("t", [other for other in owners if other is not owner])
-        self.place = sojourn.parties(*owners) if members > 1 else owners[0]
+        group = sojourn.parties(*owners) if members > 1 else None
+        self.place = group or owners[0]
         self.owners = owners
         torch.manual_seed(0)
         self.model = network().to(self.place.device)
@@ -62,7 +63,7 @@ class Side:
             return loss
 
         self.train = train
-        table = self.place.rows("t") if members > 1 else owners[0].dataset("t")
+        table = group.rows("t") if group else owners[0].dataset("t")
         batches = table.batches(FEATURES, label="y", size=size, epochs=10_000, drop_last=True)
         self.batches = iter(batches)
         for _ in range(6):  # traced, then replayed

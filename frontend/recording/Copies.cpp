@@ -176,9 +176,10 @@ CallResult copyTo(const SpecialCall &call) {
     return dtype == self.scalar_type() ? member : at::_to_copy(member, at::TensorOptions(device).dtype(dtype));
   }
   if (from->hasMember(*to)) {
-    fail(ErrorKind::Unsupported, call.info,
-         "a value of a group would move to one of its members (as a gradient does whose tensor is at a member): keep on "
-         "the group's device what is computed there, and move tensors that require gradients to it first");
+    fail(
+        ErrorKind::Unsupported, call.info,
+        "a value of a group would move to one of its members (as a gradient does whose tensor is at a member): keep on "
+        "the group's device what is computed there, and move tensors that require gradients to it first");
   }
   if (!mayRead(self)) {
     fail(ErrorKind::Refused, call.info,

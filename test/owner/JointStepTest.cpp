@@ -348,6 +348,51 @@ TEST_F(JointSteps, ProgramsOfOtherGroupsAreRefused) {
   EXPECT_EQ(other.run(sums(), pooled).error(), "");
 }
 
+std::string borrowBytes(uint64_t session, uint64_t from, const std::vector<uint64_t> &handles,
+                        const std::vector<uint64_t> &as) {
+  flatbuffers::FlatBufferBuilder builder;
+  auto given = builder.CreateVector(handles), names = builder.CreateVector(as);
+  return finish(builder, wire::RequestBody_Borrow, wire::CreateBorrow(builder, session, from, given, names).Union());
+}
+
+TEST_F(JointSteps, ValuesOfOtherClientsAreNotBorrowed) {
+  World world;
+  Environment environment = world.environment();
+  environment.isNeighbour = true;
+  Owner owner(environment);
+  const signing::PublicKey other = keys[1], own = *signing::parseKey(owner.key());
+  const auto alice = signing::SigningKey::generate(), mallory = signing::SigningKey::generate();
+  ASSERT_EQ(textOf(owner.addClient("alice", alice.publicKey())), "");
+  ASSERT_EQ(textOf(owner.addClient("mallory", mallory.publicKey())), "");
+  Client victim = identified(owner, alice), again = identified(owner, alice), thief = identified(owner, mallory);
+  StepRequest keep;
+  keep.uploads = {f32({3}, {1, 2, 3})};
+  keep.results = {7};
+  ASSERT_EQ(victim.run(keepProgram(), keep).error(), "");
+  auto borrow = [&](Client &by, std::vector<uint64_t> handles, std::vector<uint64_t> as) {
+    return by.send(borrowBytes(by.session, victim.session, handles, as)).error();
+  };
+  EXPECT_NE(borrow(again, {7}, {1}).find("only a session of a group"), std::string::npos);
+  for (Client *client : {&again, &thief}) {
+    const std::string nonce(32, client == &thief ? 't' : 'a');
+    ASSERT_EQ(client->send(joinBytes(client->session, 0, nonce, {own, other})).error(), "");
+  }
+  EXPECT_NE(borrow(thief, {7}, {1}).find("no session of this client has handle 7"), std::string::npos);
+  EXPECT_NE(borrow(again, {8}, {1}).find("no session of this client has handle 8"), std::string::npos);
+  EXPECT_NE(borrow(again, {7}, {1, 2}).find("1 values get 2 handles"), std::string::npos);
+  EXPECT_NE(borrow(again, {7, 7}, {1, 1}).find("handle id 1 is in use"), std::string::npos);
+  EXPECT_NE(borrow(again, {7, 8}, {1, 2}).find("handle 8"), std::string::npos) << "all or none";
+  EXPECT_EQ(owner.liveHandles(), 1u);
+  EXPECT_EQ(borrow(again, {7}, {1}), "");
+  EXPECT_NE(borrow(again, {7}, {1}).find("handle id 1 is in use"), std::string::npos);
+  EXPECT_EQ(again.send(borrowBytes(again.session, 0, {7}, {2})).error(), "");
+  EXPECT_EQ(owner.liveHandles(), 2u);
+  ASSERT_EQ(victim.send(byeBytes(victim.session)).error(), "");
+  EXPECT_EQ(owner.liveHandles(), 1u) << "the borrowed one stays";
+  EXPECT_EQ(again.send(releaseBytes(again.session, {1, 2})).error(), "");
+  EXPECT_EQ(owner.liveHandles(), 0u);
+}
+
 /// Sides of a group without owners around them.
 class Groups : public testing::Test {
 protected:

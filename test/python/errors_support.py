@@ -61,7 +61,7 @@ class Example:
 
 
 def example(kind: type, title: str, *parts: str):
-    """Registers the function below; `parts` stand in the error's text, in any order."""
+    """Registers the function below; the error's text contains `parts`, in any order."""
 
     def register(function):
         assert title not in EXAMPLES, title

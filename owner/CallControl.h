@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef SOJOURN_OWNER_CALLCONTROL_H
+#define SOJOURN_OWNER_CALLCONTROL_H
+
+#include "owner/worker/Port.h"
+
+#include <atomic>
+#include <functional>
+
+namespace sojourn::owner {
+
+/// What interrupts a call of a worker, and looks on: see WorkerCall.
+struct CallControl {
+  const runtime::StopFlag *stop = nullptr;
+  const std::atomic<bool> *finish = nullptr;
+  std::atomic<uint32_t> *progress = nullptr;
+  bool *isSent = nullptr;    ///< set right before the call
+  size_t answerBuffers = 16; ///< at most
+  /// Of a joint step: sends the frames of an exchange, and returns those that came. Null: the step waits for nobody.
+  std::function<llvm::Expected<Memory>(Memory frames)> exchange = nullptr;
+};
+
+} // namespace sojourn::owner
+
+#endif // SOJOURN_OWNER_CALLCONTROL_H
