@@ -126,6 +126,10 @@ void Messages::putRight(Sent &sent, ClientState &client, const wire_::Request &r
   case wire_::RequestBody_Upload: return setField(body, wire_::Upload::VT_SESSION, client.session);
   case wire_::RequestBody_GetBudget: return setField(body, wire_::GetBudget::VT_SESSION, client.session);
   case wire_::RequestBody_Watch: return setField(body, wire_::Watch::VT_SESSION, client.session);
+  case wire_::RequestBody_Join: return setField(body, wire_::Join::VT_SESSION, client.session);
+  case wire_::RequestBody_Borrow:
+    setField(body, wire_::Borrow::VT_FROM, client.session);
+    return setField(body, wire_::Borrow::VT_SESSION, client.session);
   case wire_::RequestBody_Step: return putStepRight(*request.body_as_Step(), client);
   default: return;
   }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Programs as they arrive: decoded, verified, priced, planned, run on one thread and on several, and encoded again.
 // An input is the length of the program's bytes (32 bits), these, and behind them its debug table.
+#include "dialect/CoreForm.h"
 #include "dialect/Signature.h"
 #include "owner/RequestError.h"
 #include "owner/worker/ProgramCode.h"
@@ -99,6 +100,7 @@ protected:
 
 private:
   void runPlan(const owner::ProgramCode &code, const runtime::ProgramFacts &facts);
+  static void describeParts(std::string_view program, std::string_view debug, unsigned parties);
   runtime::ArenaPool arenas;
 };
 
@@ -114,6 +116,7 @@ void Programs::play(std::string_view input) {
                                                                                                         : counts.late);
     return;
   }
+  unsigned parties = 0;
   {
     mlir::MLIRContext &context = sharedContext();
     auto decoded = runtime::decodeProgram(context, program, debug);
@@ -132,6 +135,9 @@ void Programs::play(std::string_view input) {
     if (!twice || twice->program != encoded->program) {
       broken("a program has other bytes when it is encoded again");
     }
+    if (auto count = (**again)->getAttrOfType<mlir::IntegerAttr>(kPartiesAttr)) {
+      parties = static_cast<unsigned>(count.getInt());
+    }
     (void)runtime::describeProgram(**again);
     (void)runtime::printProgram(**again, size_t{1} << 16);
   }
@@ -140,6 +146,30 @@ void Programs::play(std::string_view input) {
     broken("the facts of a program break a rule: " + llvm::toString(facts.takeError()));
   }
   runPlan(*plan->code, *facts);
+  describeParts(program, debug, parties);
+}
+
+/// The part of each member of a group, which each of them takes out of the program by itself.
+void Programs::describeParts(std::string_view program, std::string_view debug, unsigned parties) {
+  for (unsigned role = 0; role < parties; ++role) {
+    const owner::RoleOfGroup own{static_cast<uint8_t>(role), static_cast<uint8_t>(parties)};
+    auto part = owner::cpuWorker().describe(runtime::copyOf(program.data(), program.size()),
+                                            runtime::copyOf(debug.data(), debug.size()), smallLimits(), own);
+    if (!part) {
+      const owner::RequestError error = owner::takeRequestError(part.takeError());
+      if (error.code == sojourn_wire::ErrorCode_Internal) {
+        broken("a part of a program fails inside: " + error.message);
+      }
+      continue;
+    }
+    auto facts = runtime::readFacts(part->facts);
+    if (!facts) {
+      broken("the facts of a part break a rule: " + llvm::toString(facts.takeError()));
+    }
+    if (!facts->joint || facts->joint->role != role || facts->joint->parties != parties) {
+      broken("the facts of a part are those of another role");
+    }
+  }
 }
 
 void Programs::runPlan(const owner::ProgramCode &code, const runtime::ProgramFacts &facts) {

@@ -180,6 +180,30 @@ def refused(owner):
             pass
 
 
+def joint():
+    """Programs of a group: a training step with normalizations, statistics, a batch at one member, tensors of members."""
+    recorders = [Recorder() for _ in range(3)]
+    owners = [recorder.owner for recorder in recorders]
+    for owner in owners:
+        for name in ("open", "wide"):
+            owner.share(name, [other for other in owners if other is not owner])
+    group = sojourn.parties(*owners)
+    table = group.rows("open")
+    model = nn.Sequential(nn.Linear(3, 8), nn.BatchNorm1d(8), nn.ReLU(), nn.Linear(8, 2)).to(group.device)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+    for x, y in table.batches(["a", "h", "n"], label="b", size=32, epochs=1, seed=1):
+        optimizer.zero_grad()
+        F.cross_entropy(model(x), y.long()).backward()
+        optimizer.step()
+        group.session.flush()
+    sojourn.publish(table["v"].mean(0)).value
+    sojourn.publish(table["m"].sum((1, 2))).value
+    own = [owner.dataset("wide")["n"].double().to(group.device) for owner in owners]
+    sojourn.publish(torch.cat(own).var()).value
+    sojourn.publish(torch.stack([values.mean() for values in own])).value
+    yield from programs(recorders[0].messages)
+
+
 def traffic(messages):
     return b"".join(bytes((0, 0)) + struct.pack("<I", len(one)) + one for one in messages)
 
@@ -334,6 +358,8 @@ def main():
             if len(program) < 40_000 and program not in seen:
                 seen.add(program)
                 write("programs", f"{session.__name__.replace('_', '-')}-{at}", program)
+    for at, program in enumerate(joint()):
+        write("programs", f"joint-{at}", program)
     for target, files in (("artifacts", artifacts), ("tables", tables), ("settings", settings), ("worker", changes)):
         for name, content in files():
             write(target, name, content)

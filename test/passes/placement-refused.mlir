@@ -262,12 +262,22 @@ func.func @step(%x: tensor<12x3xf32> {sojourn.kind = "state", sojourn.parts = #s
 
 // -----
 
-// What is written to a tensor lies where the tensor does.
+// What is written to a tensor lies where the tensor does; a number of one role is sent to the others (told.mlir).
 module attributes {sojourn.parties = 2 : i64, sojourn.promotion = "torch"} {
-func.func @step(%all: tensor<3xf32> {sojourn.kind = "state"}, %a: tensor<3xf32> {sojourn.kind = "state", sojourn.party = 1 : i64}) -> (tensor<3xf32> {sojourn.result = "commit", sojourn.target = 0 : i64}) {
-  // expected-error@below {{'sojourn.add' op is at role 1 and written to a tensor that is known to all, expected one place; write to a new tensor}}
-  %s = sojourn.add %all, %a : tensor<3xf32>, tensor<3xf32>
+func.func @step(%a: tensor<3xf32> {sojourn.kind = "state", sojourn.party = 0 : i64}, %b: tensor<3xf32> {sojourn.kind = "state", sojourn.party = 1 : i64}) -> (tensor<3xf32> {sojourn.result = "commit", sojourn.target = 0 : i64}) {
+  // expected-error@below {{'sojourn.neg' op is at role 1 and written to a tensor that is at role 0, expected one place; write to a new tensor}}
+  %s = sojourn.neg %b : tensor<3xf32>
   return %s : tensor<3xf32>
+}
+}
+
+// -----
+
+module attributes {sojourn.parties = 2 : i64, sojourn.promotion = "torch"} {
+func.func @step(%all: tensor<3xi1> {sojourn.kind = "state"}, %b: tensor<3xi1> {sojourn.kind = "state", sojourn.party = 1 : i64}) -> (tensor<3xi1> {sojourn.result = "commit", sojourn.target = 0 : i64}) {
+  // expected-error@below {{'sojourn.and' op is at role 1 and written to a tensor that is known to all, expected one place; write to a new tensor}}
+  %s = sojourn.and %all, %b : tensor<3xi1>, tensor<3xi1>
+  return %s : tensor<3xi1>
 }
 }
 

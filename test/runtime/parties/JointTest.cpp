@@ -127,11 +127,12 @@ private:
 
 /// What a campaign has seen.
 struct Covered {
-  size_t exchanges = 0, meetings = 0, inParts = 0, atRole = 0;
+  size_t exchanges = 0, meetings = 0, inParts = 0, atRole = 0, told = 0;
   std::map<std::string, size_t> rowOps; ///< ops with an operand in parts
 
   void add(mlir::func::FuncOp step, const parties::Placement &placement) {
     exchanges += placement.exchanges();
+    told += placement.told().size();
     for (mlir::Operation &op : step.getBody().front().without_terminator()) {
       meetings += placement.meetingOf(&op) != 0;
       inParts += placement.whereOf(op.getResult(0)).isParts();
@@ -167,11 +168,10 @@ void compare(mlir::ModuleOp joint, std::mt19937_64 &dice, Covered &covered) {
   Roles roles(joint, **placement);
   const std::vector<std::vector<HostTensor>> found = roles.run(whole);
   ASSERT_EQ(found.size(), (*placement)->parties());
-  mlir::Operation *exit = step.getBody().front().getTerminator();
   for (unsigned role = 0; role < found.size(); ++role) {
     for (size_t i = 0; i < found[role].size(); ++i) {
       const unsigned index = roles.part(role).results[i];
-      const parties::Where &where = (*placement)->whereOf(exit->getOperand(index));
+      const parties::Where where = (*placement)->whereOfResult(index);
       HostTensor wanted = expected[index];
       if (where.isParts()) {
         wanted = rowsOf(wanted, where, role, found[role][i].type);
@@ -426,8 +426,8 @@ TEST(Joint, RandomStepsInPartsAndPooled) {
       return;
     }
   }
-  std::printf("%zu programs: %zu values in parts, %zu at a role, %zu meetings in %zu exchanges, %zu ops refused\n",
-              programs, covered.inParts, covered.atRole, covered.meetings, covered.exchanges, refused);
+  std::printf("%zu programs: %zu values in parts, %zu at a role, %zu meetings in %zu exchanges, %zu sent to all, %zu ops refused\n",
+              programs, covered.inParts, covered.atRole, covered.meetings, covered.exchanges, covered.told, refused);
   for (const auto &[name, number] : covered.rowOps) {
     std::printf("%s %zu  ", name.c_str(), number);
   }

@@ -76,7 +76,7 @@ private:
     auto add = [&](ArrayRef<int64_t> shape, StringRef name, Attribute value, bool isReal = true) {
       types.push_back(RankedTensorType::get(shape, isReal ? f64() : builder_.getI64Type()));
       NamedAttrList list;
-      list.set(kKindAttr, builder_.getStringAttr("upload"));
+      list.set(kKindAttr, builder_.getStringAttr("state"));
       if (value) {
         list.set(name, value);
       }
@@ -130,9 +130,33 @@ private:
             builder_.getDictionaryAttr(builder_.getNamedAttr(kResultAttr, builder_.getStringAttr("keep"))));
       }
     }
+    addCommits(results, attributes);
     func::ReturnOp::create(builder_, location_, results);
     step_.setType(builder_.getFunctionType(step_.getArgumentTypes(), ValueRange(results).getTypes()));
     step_.setAllResultAttrs(attributes);
+  }
+
+  /// Values that all roles know, or one role has, written to tensors that all have.
+  void addCommits(SmallVectorImpl<Value> &results, SmallVectorImpl<DictionaryAttr> &attributes) {
+    func::ReturnOp exit = func::ReturnOp::create(builder_, location_);
+    auto placement = parties::Placement::of(step_);
+    exit.erase();
+    for (BlockArgument argument : step_.getArguments()) {
+      SmallVector<Value> fitting;
+      for (Value value : values_) {
+        if (value.getDefiningOp() && value.getType() == argument.getType() && !(*placement)->whereOf(value).isParts()) {
+          fitting.push_back(value);
+        }
+      }
+      if (!(*placement)->whereOf(argument).isAll() || fitting.empty() || chance(0.3)) {
+        continue;
+      }
+      results.push_back(fitting[static_cast<size_t>(upTo(static_cast<int64_t>(fitting.size())))]);
+      NamedAttrList list;
+      list.set(kResultAttr, builder_.getStringAttr("commit"));
+      list.set(kTargetAttr, builder_.getI64IntegerAttr(argument.getArgNumber()));
+      attributes.push_back(list.getDictionary(builder_.getContext()));
+    }
   }
 
   bool isPlaced() {

@@ -12,7 +12,7 @@
 namespace sojourn::test {
 
 /// All numbers are small integers, in f64 and i64, so that sums are exact in any order. Ops that placement refuses are
-/// left out again; `refused` counts them. The arguments are uploads.
+/// left out again; `refused` counts them. The arguments are states.
 struct RandomStep {
   mlir::OwningOpRef<mlir::ModuleOp> module;
   size_t refused = 0;
