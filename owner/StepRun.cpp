@@ -3,6 +3,7 @@
 #include "owner/StepRun.h"
 
 #include "dialect/Signature.h"
+#include "owner/Access.h"
 #include "runtime/wire/Step.h"
 
 #include <algorithm>
@@ -327,6 +328,7 @@ void StepRun::commit(Memory &memory) {
 llvm::Error StepRun::bind(bool follows) {
   bound.emplace(binds, *plan, session, messageBytes);
   llvm::Error error = bound->checkCounts();
+  error = error ? std::move(error) : checkOwnTables();
   error = error ? std::move(error) : bound->bindOwn();
   if (!error) {
     std::lock_guard lock(books.mutex);
@@ -350,6 +352,26 @@ llvm::Error StepRun::bind(bool follows) {
   }
   privacy = std::move(*made);
   return privacy ? privacy->label(resultLabels) : llvm::Error::success();
+}
+
+/// Of a joint step, whose message names the tables of all members: access to this owner's.
+llvm::Error StepRun::checkOwnTables() const {
+  std::lock_guard lock(books.mutex);
+  for (size_t index = 0; plan->facts.joint && index < plan->facts.args.size(); ++index) {
+    if (plan->facts.args[index].kind != StepArg::Table) {
+      continue;
+    }
+    const auto *table = binds.tables->Get(plan->facts.joint->positions[index]);
+    const std::string name = table->name() ? table->name()->str() : "";
+    auto hasAccess = books.store->hasAccess(name, session.account);
+    if (!hasAccess) {
+      return hasAccess.takeError();
+    }
+    if (!*hasAccess) {
+      return noAccess(session.account, name);
+    }
+  }
+  return llvm::Error::success();
 }
 
 /// What other members get must be theirs to see, by the word of this owner; and private tables have no joint steps yet.

@@ -74,6 +74,7 @@ public:
 private:
   llvm::Error bind(bool follows);
   llvm::Error checkResults();
+  llvm::Error checkOwnTables() const;
   llvm::Error checkShares() const;
   llvm::Error checkRoom();
   llvm::Error checkReleases();

@@ -348,6 +348,38 @@ TEST_F(JointSteps, ProgramsOfOtherGroupsAreRefused) {
   EXPECT_EQ(other.run(sums(), pooled).error(), "");
 }
 
+TEST_F(JointSteps, AMemberLooksAtAccessToItsOwnTables) {
+  const auto key = signing::SigningKey::generate();
+  for (size_t at = 0; at < kOwners; ++at) {
+    ASSERT_EQ(textOf(owners[at]->addClient("ada", key.publicKey())), "");
+    if (at != 1) {
+      ASSERT_EQ(textOf(owners[at]->changeAccess("t", {"ada"}, {})), "");
+    }
+    clients[at] = std::make_unique<Client>(identified(*owners[at], key));
+  }
+  join();
+  auto send = [&](uint64_t attempt) {
+    StepRequest request = step(5);
+    request.attempt = attempt;
+    std::vector<std::string> errors(kOwners);
+    std::vector<std::thread> threads;
+    for (size_t role = 0; role < kOwners; ++role) {
+      threads.emplace_back([&, role, bytes = bytesFor(role, request)] {
+        errors[role] = Reply(owners[role]->handle(bytes, Peer::client)).error();
+      });
+    }
+    for (std::thread &thread : threads) {
+      thread.join();
+    }
+    return errors;
+  };
+  const auto errors = send(0);
+  EXPECT_NE(errors[1].find("client 'ada' has no access to table 't'"), std::string::npos) << errors[1];
+  EXPECT_EQ(errors[0].find("Peer: member 1"), 0u) << errors[0];
+  ASSERT_EQ(textOf(owners[1]->changeAccess("t", {"ada"}, {})), "");
+  EXPECT_EQ(send(1), std::vector<std::string>(kOwners, ""));
+}
+
 std::string borrowBytes(uint64_t session, uint64_t from, const std::vector<uint64_t> &handles,
                         const std::vector<uint64_t> &as) {
   flatbuffers::FlatBufferBuilder builder;

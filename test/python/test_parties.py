@@ -459,3 +459,77 @@ def test_federated_averaging(hospitals, rng):
     sojourn.average(model, dict(zip(three.owners[:2], nets)))
     for name, value in sojourn.publish(model.state_dict()).items():
         close(value, (plain[0].state_dict()[name] + plain[1].state_dict()[name]) / 2, 1e-3)
+
+
+class Sequences(nn.Module):
+    """A recurrent network, or attention, over the rows of an image as steps of a sequence."""
+
+    def __init__(self, kind):
+        super().__init__()
+        if kind == "lstm":
+            self.inner = nn.LSTM(4, 6, batch_first=True)
+        else:
+            self.inner = nn.TransformerEncoderLayer(4, 2, 8, dropout=0.0, batch_first=True)
+        self.outer = nn.Linear(6 if kind == "lstm" else 4, 2)
+
+    def forward(self, x):
+        found = self.inner(x)
+        return self.outer((found[0] if isinstance(found, tuple) else found).mean(1))
+
+
+NETWORKS = {
+    "mlp": lambda: nn.Sequential(nn.Flatten(), nn.Linear(16, 12), nn.GELU(), nn.Linear(12, 2)),
+    "cnn": lambda: nn.Sequential(
+        nn.Unflatten(1, (1, 4)), nn.Conv2d(1, 4, 3, padding=1, bias=False), nn.BatchNorm2d(4), nn.ReLU(), nn.MaxPool2d(2),
+        nn.Flatten(), nn.Linear(16, 2),
+    ),
+    "lstm": lambda: Sequences("lstm"),
+    "transformer": lambda: Sequences("transformer"),
+}  # fmt: skip
+OPTIMIZERS = {
+    "momentum": lambda parameters: torch.optim.SGD(parameters, lr=0.05, momentum=0.9, weight_decay=1e-3),
+    "adam": lambda parameters: torch.optim.Adam(parameters, lr=0.01),
+    "adamw": lambda parameters: torch.optim.AdamW(parameters, lr=0.01, amsgrad=True),
+}
+
+
+#: Each network and optimizer with uneven shares, and two of them with others.
+SHARES = [
+    *((kind, optimizer, rows) for kind in NETWORKS for optimizer in OPTIMIZERS for rows in [(24, 2, 30), (7, 49)]),
+    *((*each, rows) for each in [("cnn", "momentum"), ("lstm", "adam")] for rows in [(30, 30), (12, 20, 8, 16, 10)]),
+]
+
+
+@pytest.mark.parametrize("kind, optimizer, rows", SHARES, ids=str)
+def test_networks_of_many_kinds_train_as_on_all_rows(hospitals, rng, kind, optimizer, rows):
+    """20 steps in float64: parameters, buffers, state of the optimizer and losses."""
+    several, seed = hospitals(*rows), rng.randrange(1000)
+
+    def run(table, device):
+        torch.manual_seed(seed)
+        net = NETWORKS[kind]().double().to(device)
+        stepping = OPTIMIZERS[optimizer](net.parameters())
+        losses = []
+        batches = table.batches("image", label="relapse", size=16, epochs=9, seed=seed, drop_last=True)
+        for (x, y), _ in zip(batches, range(20)):
+            stepping.zero_grad()
+            loss = nn.functional.cross_entropy(net(x.double() / 255), y)
+            loss.backward()
+            nn.utils.clip_grad_norm_(net.parameters(), 1.0)
+            stepping.step()
+            losses.append(loss.detach())
+        state = {
+            f"{name} {at}": value
+            for at, each in enumerate(stepping.state.values())
+            for name, value in each.items()
+            if isinstance(value, torch.Tensor)
+        }
+        return {name: value.cpu() for name, value in (net.state_dict() | state).items()}, torch.stack(losses).cpu()
+
+    (found, losses), (expected, plain) = run(several.table, several.parties.device), run(several.pooled, "cpu")
+    torch.testing.assert_close(losses, plain, rtol=1e-11, atol=1e-11)
+    assert found.keys() == expected.keys()
+    for name, value in found.items():
+        torch.testing.assert_close(
+            value, expected[name], rtol=1e-8, atol=1e-10, msg=lambda text, name=name: name + text
+        )
