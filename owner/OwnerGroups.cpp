@@ -53,35 +53,43 @@ llvm::Expected<sojourn::wire::Message> OwnerState::join(const wire::Join &reques
   return joinedReply();
 }
 
-/// What the other session's client would see of it is the same: it is the same client.
-llvm::Expected<std::vector<Handle>> OwnerState::lent(const Session &own, uint64_t fromId,
-                                                     llvm::ArrayRef<uint64_t> ids) const {
+/// In the turn of the session that has them: while a step is under way there, values and their labels do not fit.
+llvm::Expected<std::vector<Handle>> OwnerState::lent(const wire::Borrow &request) {
+  auto turn = SessionTurn::take(mutex, sessions, request.from());
+  if (!turn) {
+    return turn.takeError();
+  }
+  const Session &from = ***turn;
   std::lock_guard lock(mutex);
-  const Session *from = sessions.look(fromId);
-  const bool isSame = from && from->account == own.account && from->key == own.key;
+  const Session *own = sessions.look(request.session());
+  const bool isSame = own && from.account == own->account && from.key == own->key;
   std::vector<Handle> found;
-  for (uint64_t id : ids) {
-    auto handle = isSame ? from->handles.find(id) : own.handles.end();
-    if (!isSame || handle == from->handles.end() || handle->second.isLeaving || !handle->second.memory) {
-      return requestError(wire::ErrorCode_Handle,
-                          "no session of this client has handle " + Twine(id) + ", or its value is about to go");
+  for (uint64_t id : sojourn::wire::numbersOf(request.handles())) {
+    auto handle = isSame ? from.handles.find(id) : from.handles.end();
+    if (handle == from.handles.end() || !handle->second.memory) {
+      return requestError(wire::ErrorCode_Handle, "no session of this client has handle " + Twine(id));
     }
     found.push_back(handle->second);
   }
   return found;
 }
 
+/// No request has two turns at a time: the values are taken over in the one turn, and entered in the other.
 llvm::Expected<sojourn::wire::Message> OwnerState::borrow(const wire::Borrow &request) {
+  auto found = request.from() == 0 || request.from() == request.session() ? std::vector<Handle>() : lent(request);
+  if (!found) {
+    return found.takeError();
+  }
   auto turn = SessionTurn::take(mutex, sessions, request.session());
   if (!turn) {
     return turn.takeError();
   }
   Session &own = ***turn;
-  const std::vector<uint64_t> ids = sojourn::wire::numbersOf(request.as()),
-                              handles = sojourn::wire::numbersOf(request.handles());
-  if (!own.group || ids.size() != handles.size()) {
+  const std::vector<uint64_t> ids = sojourn::wire::numbersOf(request.as());
+  const size_t handles = request.handles() ? request.handles()->size() : 0;
+  if (!own.group || ids.size() != handles || request.from() == request.session()) {
     return requestError(wire::ErrorCode_Malformed,
-                        own.group ? Twine(handles.size()) + " values get " + Twine(ids.size()) + " handles"
+                        own.group ? Twine(handles) + " values of another session get " + Twine(ids.size()) + " handles"
                                   : Twine("only a session of a group takes over values of others"));
   }
   std::set<uint64_t> distinct;
@@ -99,10 +107,6 @@ llvm::Expected<sojourn::wire::Message> OwnerState::borrow(const wire::Borrow &re
     std::lock_guard lock(mutex);
     own.elsewhere.insert(ids.begin(), ids.end());
     return doneReply({});
-  }
-  auto found = lent(own, request.from(), handles);
-  if (!found) {
-    return found.takeError();
   }
   size_t bytes = 0;
   std::vector<WorkerStub::Adopted> values;

@@ -85,7 +85,7 @@ public:
   llvm::Expected<sojourn::wire::Message> join(const wire::Join &request);
   llvm::Expected<sojourn::wire::Message> borrow(const wire::Borrow &request);
   /// Values of another session of the same client, as they stand.
-  llvm::Expected<std::vector<Handle>> lent(const Session &own, uint64_t fromId, llvm::ArrayRef<uint64_t> ids) const;
+  llvm::Expected<std::vector<Handle>> lent(const wire::Borrow &request);
   llvm::Expected<std::vector<ProgramRecord>> programs(bool withText, const std::string &prefix = "");
   /// Before any lock is taken.
   llvm::Error checkOpen() const {

@@ -250,6 +250,8 @@ llvm::Error StepBatch::run(DoneReply &reply, uint64_t withinUs, llvm::function_r
     error = error ? std::move(error) : step->checkFiles();
   }
   if (joint && !error && count == 1) { // from here on all members land the step
+    threads.reset();
+    place.reset();
     error = joint->ready();
   }
   for (; landedCount < count && !error; landedCount += error ? 0 : 1) {

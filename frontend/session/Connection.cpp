@@ -191,8 +191,16 @@ StepReply Connection::sendToAll(wire::Step &step, bool &unknown, const StepFollo
 
 void Connection::borrow(unsigned role, const Client &from, const std::vector<uint64_t> &handles,
                         const std::vector<uint64_t> &as) {
+  lanes_[role].client->borrow(from.session(), handles, as); // where it can be refused
   for (size_t at = 0; at < lanes_.size(); ++at) {
-    lanes_[at].client->borrow(at == role ? from.session() : 0, handles, as);
+    if (at != role) {
+      try {
+        lanes_[at].client->borrow(0, handles, as);
+      } catch (...) {
+        isBroken_ = true; // members know different handles
+        throw;
+      }
+    }
   }
 }
 

@@ -125,6 +125,8 @@ def average(model: nn.Module, copies: Mapping[Owner, nn.Module], weights: Mappin
     if group is None:
         raise Error("the model to average into must be on a group's device: model.to(parties.device)")
     for owner, copy in copies.items():
+        if owner not in group.owners:
+            raise Error(f"the owner at {owner.address} is no member of the model's group; copies are of its members")
         own = copy.state_dict()
         if {name: value.shape for name, value in own.items()} != {name: value.shape for name, value in state.items()}:
             raise Error(f"the copy at {owner.address} has other parameters than the model; make it with copy.deepcopy")

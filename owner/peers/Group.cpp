@@ -48,7 +48,6 @@ void Group::take(const signing::PublicKey &from, const PeerFrame &frame) {
     return;
   } else if (inbox.frames.size() >= kWaitingMost) {
     inbox.isBroken = true;
-    inbox.frames.clear();
   } else {
     inbox.frames.push_back(frame);
   }

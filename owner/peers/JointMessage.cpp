@@ -50,6 +50,12 @@ llvm::Expected<Memory> JointMessage::exchange(Memory frames) {
 }
 
 llvm::Error JointMessage::ready() {
+  if (exchange_ == 0) { // no terms have shown that all members have begun the step
+    auto begun = exchange({runtime::copyOf("", 0)});
+    if (!begun) {
+      return begun.takeError();
+    }
+  }
   group_.send(frame(PeerFrame::Kind::Ready));
   auto came = await(PeerFrame::Kind::Ready, nullptr);
   if (!came) {

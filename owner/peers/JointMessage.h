@@ -31,7 +31,7 @@ public:
   /// Sends this member's terms; a frame per role, an empty one for the own role.
   llvm::Expected<Memory> exchange(Memory frames);
   /// The step has run. Waits for all members: on success each of them commits it, and the next step of the message is
-  /// the current one. No stop ends this wait: others may have committed.
+  /// the current one. No stop ends this wait, since others may have committed; it ends, since all have begun the step.
   llvm::Error ready();
   /// No step from the current one on commits. kNoFailure: none begins, which is no failure of those before.
   void end(uint8_t code);

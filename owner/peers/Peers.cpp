@@ -73,12 +73,12 @@ llvm::Expected<std::shared_ptr<Group>> Peers::join(const GroupId &id, unsigned r
                                                        "; owners of one process (sojourn.local) know each other");
     }
   }
-  auto group = std::make_shared<Group>(shared_from_this(), id, role, members.vec());
   std::lock_guard lock(mutex);
   auto &entry = groups[id];
-  if (entry.lock()) {
+  if (!entry.expired()) {
     return requestError(wire::ErrorCode_Refused, "this owner is in the group already, in another session");
   }
+  auto group = std::make_shared<Group>(shared_from_this(), id, role, members.vec());
   entry = group;
   return group;
 }

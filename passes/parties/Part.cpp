@@ -7,6 +7,7 @@
 #include "dialect/ElementwiseOps.h"
 #include "dialect/LayoutOps.h"
 #include "dialect/OwnerOps.h"
+#include "dialect/RowOps.h"
 #include "dialect/SourceOps.h"
 #include "dialect/UnaryOps.h"
 #include "dialect/rows/Support.h"
@@ -121,7 +122,13 @@ private:
         kept.set(kTargetAttr, builder_.getI64IntegerAttr(states_.lookup(static_cast<unsigned>(target.getInt()))));
       }
       auto told = told_.find(index);
-      values.push_back(told == told_.end() ? values_.lookup(value) : told->second);
+      Value own = told == told_.end() ? values_.lookup(value) : told->second;
+      const Where where = placement_.whereOfResult(index);
+      if (where.isParts() && placement_.whereOf(value).isAll()) { // written to rows in parts
+        const rows::Place place = *placeOf(where, rows::shapeOf(value));
+        own = cutKnown(builder_, exit->getLoc(), own, place, *where.segments, role_);
+      }
+      values.push_back(own);
       attributes.push_back(kept.getDictionary(builder_.getContext()));
       part_.results.push_back(index);
     }
@@ -134,7 +141,10 @@ private:
   void write(Operation *op) {
     const bool hasRows =
         llvm::any_of(op->getOperands(), [&](Value operand) { return placement_.whereOf(operand).isParts(); });
-    if (placement_.isJoin(op)) {
+    const Where &made = placement_.whereOf(op->getResult(0));
+    if (isa<ReadRowsOp>(op) && made.isParts() && rowsAt(*made.segments, role_) == 0) {
+      values_.map(op->getResult(0), zeros(op->getLoc(), cast<RankedTensorType>(ownType(op->getResult(0)))));
+    } else if (placement_.isJoin(op)) {
       writeJoin(cast<ConcatOp>(op));
     } else if (auto slice = dyn_cast<SliceOp>(op); slice && hasRows) {
       writeSlice(slice);
@@ -150,7 +160,8 @@ private:
     for (auto [number, input] : llvm::enumerate(op.getInputs())) {
       const auto index = static_cast<unsigned>(number);
       const Where &where = placement_.whereOf(input);
-      if (where.isAll() ? placement_.adderOf(op, index) == role_ : hasRole(where)) {
+      const bool hasRows = !where.isParts() || rowsAt(*where.segments, role_) > 0;
+      if (where.isAll() ? placement_.adderOf(op, index) == role_ : hasRole(where) && hasRows) {
         own.push_back(values_.lookup(input));
       }
     }
@@ -250,6 +261,11 @@ private:
       writeRows(op);
       return values_.lookup(op->getResult(0));
     }
+    // a + b + c: to a sum that all know.
+    const Where &left = placement_.whereOf(op->getOperand(0)), &right = placement_.whereOf(op->getOperand(1));
+    if (left.isAll() || right.isAll()) {
+      return builder_.clone(*op, values_)->getResult(0);
+    }
     // a + b or a - b of two roles.
     const bool isFirst = hasRole(placement_.whereOf(op->getOperand(0)));
     Value value = values_.lookup(op->getOperand(isFirst ? 0 : 1));
@@ -288,16 +304,24 @@ private:
     for (unsigned result : placement_.told()) {
       Value value = exit->getOperand(result);
       const Where &where = placement_.whereOf(value);
-      terms.push_back(hasRole(where) ? values_.lookup(value)
-                                     : zeros(exit->getLoc(), cast<RankedTensorType>(value.getType())));
-      from.push_back(int64_t{1} << where.role);
+      const unsigned role = where.isParts() ? where.segments->front().role : where.role;
+      auto type = cast<RankedTensorType>(value.getType());
+      auto number = type.getElementType().isInteger(1) ? type.clone(builder_.getI64Type()) : type;
+      Value term = role == role_ ? values_.lookup(value) : zeros(exit->getLoc(), number);
+      if (term.getType() != number) { // sums are of numbers
+        term = ConvertOp::create(builder_, exit->getLoc(), number, term);
+      }
+      terms.push_back(term);
+      from.push_back(int64_t{1} << role);
     }
     if (terms.empty()) {
       return;
     }
     auto sum = AcrossSumOp::create(builder_, exit->getLoc(), terms, from);
     for (auto [result, value] : llvm::zip(placement_.told(), sum.getResults())) {
-      told_[result] = value;
+      Type type = exit->getOperand(result).getType();
+      told_[result] =
+          value.getType() == type ? Value(value) : ConvertOp::create(builder_, exit->getLoc(), type, value).getResult();
     }
   }
 

@@ -15,6 +15,11 @@ using namespace mlir;
 using namespace sojourn;
 using namespace sojourn::parties;
 
+/// Rows of one role as a value of it.
+static Where alone(const Where &where) {
+  return where.isParts() && where.segments->size() == 1 ? Where::at(where.segments->front().role) : where;
+}
+
 namespace sojourn::parties {
 
 class PlacementWalk {
@@ -86,17 +91,27 @@ private:
     if (joined.size() < 2) {
       return Where::at(joined.empty() ? segments.front().role : joined.front().role);
     }
-    const int64_t rows = rowsOf(joined);
-    auto [entry, isNew] = placement_->segments_.insert(std::move(joined));
+    return {.kind = Where::Kind::Parts, .segments = intern(value, std::move(joined)), .stride = stride};
+  }
+
+  const Segments *intern(Value value, Segments segments) {
+    const int64_t rows = rowsOf(segments);
+    auto [entry, isNew] = placement_->segments_.insert(std::move(segments));
     const Segments *kept = &*entry;
     if (isNew) {
       interned_ += kept->size();
       draws_[kept] = analysis_.drawOf(value, rows);
     }
-    return {.kind = Where::Kind::Parts, .segments = kept, .stride = stride};
+    return kept;
   }
 
-  LogicalResult setParts(Operation &op, Value result, const Segments &segments, int64_t stride) {
+  /// `isRead`: of rows that one role alone has of a batch, which stay rows.
+  LogicalResult setParts(Operation &op, Value result, const Segments &segments, int64_t stride, bool isRead = false) {
+    const Segments left = merged(segments);
+    if (isRead && left.size() == 1 && rowsOf(left) > 1) {
+      set(op, {.kind = Where::Kind::Parts, .segments = intern(result, left), .stride = stride});
+      return success();
+    }
     const Where where = inParts(result, segments, stride);
     if (where.isParts() && !placeOf(where, rows::shapeOf(result))) {
       return op.emitOpError() << "has rows of several roles beside a dim of size 0";
@@ -119,19 +134,29 @@ private:
     }
     auto concat = dyn_cast<ConcatOp>(op);
     if (concat && (parts || llvm::popcount(static_cast<uint64_t>(roles)) > 1) && joinsRows(concat)) {
-      return placeJoined(concat);
+      return placeJoined(concat, /*isRead=*/parts && parts->segments->size() == 1);
     }
     if (parts && isa<SampleRowsOp, ReadRowsOp>(op)) {
       return refuseRows(op, *parts, "reads a table at row numbers that lie at several roles");
     }
     if (parts) {
-      return roles != 0 ? refuseRole(op, roles, *parts) : placeRows(op, *parts);
+      // What the only role of the rows has is as good as known.
+      return (roles & ~rolesOf(*parts->segments)) != 0 || (roles != 0 && parts->segments->size() > 1)
+                 ? refuseRole(op, roles, *parts)
+                 : placeRows(op, *parts);
     }
     if (llvm::popcount(static_cast<uint64_t>(roles)) > 1) {
       return placeMeeting(op, roles);
     }
     if (roles != 0) {
-      set(op, Where::at(static_cast<unsigned>(llvm::countr_zero(static_cast<uint64_t>(roles)))));
+      const auto role = static_cast<unsigned>(llvm::countr_zero(static_cast<uint64_t>(roles)));
+      if (isa<ReadRowsOp>(op)) {
+        setRead(op, role);
+      } else if (isSumGoingOn(op)) {
+        meet(op, roles);
+      } else {
+        set(op, Where::at(role));
+      }
       return success();
     }
     analysis_.visit(op); // which values are zero
@@ -148,6 +173,28 @@ private:
         analysis_.facts[result] = rows::Fact::publicValue();
       }
     }
+  }
+
+  /// Rows of a table are rows of all roles' batch, also where one role alone has some: sums over them are known to all.
+  void setRead(Operation &op, unsigned role) {
+    llvm::ArrayRef<int64_t> shape = rows::shapeOf(op.getResult(0));
+    int64_t stride = 1;
+    for (int64_t size : shape.drop_front()) {
+      stride *= size;
+    }
+    if (shape.front() < 2 || stride == 0) { // a single row lies along no dim
+      return set(op, Where::at(role));
+    }
+    set(op,
+        {.kind = Where::Kind::Parts, .segments = intern(op.getResult(0), {{role, shape.front()}}), .stride = stride});
+  }
+
+  /// Of a + b + c: whether the op adds a value of one role to a sum of others'.
+  bool isSumGoingOn(Operation &op) const {
+    return isa<AddOp, SubOp>(op) && llvm::any_of(op.getOperands(), [&](Value operand) {
+             Operation *made = operand.getDefiningOp();
+             return made && isa<AddOp, SubOp>(made) && placement_->meetingOf(made) != 0;
+           });
   }
 
   /// One value at one role and another at another.
@@ -173,20 +220,24 @@ private:
     set(op, Where::all());
   }
 
+  /// Whether a value has rows along one dim; a single row may lie along any.
+  static bool hasRows(const Where &where) { return where.isParts() && rowsOf(*where.segments) > 1; }
+
   /// Whether operands in parts are joined along their rows; operands at one role always are.
   bool joinsRows(ConcatOp op) {
     return llvm::all_of(op.getInputs(), [&](Value input) {
       const Where &where = whereOf(input);
       std::optional<rows::Place> place =
-          where.isParts() ? placeOf(where, rows::shapeOf(input)) : rows::Place{op.getDim(), 1, 1};
+          hasRows(where) ? placeOf(where, rows::shapeOf(input)) : rows::Place{op.getDim(), 1, 1};
       return place && place->dim == op.getDim();
     });
   }
 
-  LogicalResult placeJoined(ConcatOp op) {
+  /// `isRead`: of rows that are all at one role.
+  LogicalResult placeJoined(ConcatOp op, bool isRead) {
     int64_t inner = 1, stride = 1;
     for (Value input : op.getInputs()) {
-      if (whereOf(input).isParts()) {
+      if (hasRows(whereOf(input))) {
         inner = placeOf(whereOf(input), rows::shapeOf(input))->inner;
       }
     }
@@ -199,7 +250,7 @@ private:
     for (auto [index, input] : llvm::enumerate(op.getInputs())) {
       const Where &where = whereOf(input);
       const int64_t size = rows::shapeOf(input)[static_cast<size_t>(op.getDim())];
-      std::optional<rows::Place> place = where.isParts() ? placeOf(where, rows::shapeOf(input)) : std::nullopt;
+      std::optional<rows::Place> place = hasRows(where) ? placeOf(where, rows::shapeOf(input)) : std::nullopt;
       if ((place && (place->outer != 1 || place->inner != inner)) || size % inner != 0) {
         return op.emitOpError() << "joins rows of different lengths along dim " << op.getDim()
                                 << "; flatten after joining";
@@ -209,8 +260,10 @@ private:
         waitingRows.push_back(size / inner);
         continue;
       }
-      Segments own = where.isParts() ? *where.segments
-                                     : Segments{{where.isAt() ? where.role : segments.back().role, size / inner}};
+      const unsigned role = where.isAt()      ? where.role
+                            : where.isParts() ? where.segments->front().role
+                                              : segments.back().role;
+      Segments own = hasRows(where) ? *where.segments : Segments{{role, size / inner}};
       if (where.isAll()) {
         placement_->adders_[{op, static_cast<unsigned>(index)}] = own.front().role;
       }
@@ -227,14 +280,14 @@ private:
                               << bounds::kSegments << "; join the tensors of each owner first";
     }
     placement_->joins_.insert(op);
-    return setParts(*op, op.getResult(), segments, stride * inner);
+    return setParts(*op, op.getResult(), segments, stride * inner, isRead);
   }
 
   /// Operands in parts, the others known to all.
   LogicalResult placeRows(Operation &op, const Where &parts) {
     if (auto slice = dyn_cast<SliceOp>(op)) {
       if (std::optional<SlicedRows> sliced = sliceRows(slice, parts)) {
-        return setParts(op, slice.getResult(), sliced->segments, sliced->stride);
+        return setParts(op, slice.getResult(), sliced->segments, sliced->stride, parts.segments->size() == 1);
       }
     }
     for (Value operand : op.getOperands()) {
@@ -246,6 +299,9 @@ private:
     SmallVector<rows::Fact, 4> operands, results(op.getNumResults());
     for (Value operand : op.getOperands()) {
       rows::Fact fact = analysis_.factOf(operand);
+      if (whereOf(operand).isAt()) { // at the role of the rows
+        fact = rows::Fact::publicValue();
+      }
       if (const Where &where = whereOf(operand); where.isParts()) {
         fact = rows::Fact::of(rows::Kind::PerRow);
         fact.rows = rows::Alignment::of(draws_[where.segments], rowsOf(*where.segments));
@@ -299,21 +355,20 @@ private:
 
   LogicalResult checkCommits() {
     Operation *exit = step_.getBody().front().getTerminator();
-    placement_->exit_ = exit;
+    placement_->step_ = step_;
     for (auto [index, value] : llvm::enumerate(exit->getOperands())) {
       auto target = step_.getResultAttrOfType<IntegerAttr>(static_cast<unsigned>(index), kTargetAttr);
       if (!target) {
         continue;
       }
       const Where &state = whereOf(step_.getArgument(static_cast<unsigned>(target.getInt())));
-      const bool isNumber = !cast<RankedTensorType>(value.getType()).getElementType().isInteger(1);
-      if (whereOf(value).isAt() && state.isAll() && isNumber) {
+      const Where found = alone(whereOf(value));
+      if (found.isAt() && state.isAll()) {
         placement_->told_.push_back(static_cast<unsigned>(index));
-      } else if (!(whereOf(value) == state)) {
+      } else if (!(found == state) && !found.isAll()) { // a tensor that all know: each takes its rows
         Operation *made = value.getDefiningOp();
-        return (made ? made : exit)->emitOpError()
-               << "is " << describe(whereOf(value)) << " and written to a tensor that is " << describe(state)
-               << ", expected one place; write to a new tensor";
+        return (made ? made : exit)->emitOpError() << "is " << describe(found) << " and written to a tensor that is "
+                                                   << describe(state) << ", expected one place; write to a new tensor";
       }
     }
     return success();
@@ -331,7 +386,11 @@ private:
 } // namespace sojourn::parties
 
 Where Placement::whereOfResult(unsigned result) const {
-  return llvm::is_contained(told_, result) ? Where::all() : whereOf(exit_->getOperand(result));
+  func::FuncOp step = step_;
+  if (auto target = step.getResultAttrOfType<IntegerAttr>(result, kTargetAttr)) {
+    return whereOf(step.getArgument(static_cast<unsigned>(target.getInt())));
+  }
+  return alone(whereOf(step.getBody().front().getTerminator()->getOperand(result)));
 }
 
 FailureOr<std::unique_ptr<Placement>> Placement::of(func::FuncOp step) { return PlacementWalk(step).run(); }

@@ -32,10 +32,10 @@ public:
   unsigned exchanges() const { return exchanges_; }
   /// Whether the op concatenates along rows of several roles.
   bool isJoin(mlir::Operation *op) const { return joins_.contains(op); }
-  /// The place of a result: where its value lies, or at all roles where a value of one role is written to a tensor that
-  /// all have, and is told to them after all other exchanges.
+  /// The place of a result: that of the tensor that it is written to, else where its value lies; rows of one role lie at
+  /// that role.
   Where whereOfResult(unsigned result) const;
-  /// Those results, in order.
+  /// Results of one role that are written to tensors of all, to which they are sent after all other exchanges; in order.
   llvm::ArrayRef<unsigned> told() const { return told_; }
   /// Of a join: the role that adds operand `index`, which all roles know.
   unsigned adderOf(mlir::Operation *op, unsigned index) const { return adders_.find({op, index})->second; }
@@ -51,7 +51,7 @@ private:
   llvm::DenseMap<mlir::Operation *, unsigned> levels_;
   llvm::DenseSet<mlir::Operation *> joins_;
   std::vector<unsigned> told_;
-  mlir::Operation *exit_ = nullptr;
+  mlir::func::FuncOp step_;
   llvm::DenseMap<std::pair<mlir::Operation *, unsigned>, unsigned> adders_;
 };
 

@@ -46,7 +46,9 @@ struct PrintPlacement : sojourn::impl::PrintPlacementBase<PrintPlacement> {
       InFlightDiagnostic remark = exit->emitRemark()
                                   << "result #" << number << " is " << describe(placement->whereOfResult(index));
       if (llvm::is_contained(placement->told(), index)) {
-        remark << ", told by role " << placement->whereOf(value).role << " in the last exchange";
+        const parties::Where &from = placement->whereOf(value);
+        remark << ", sent by role " << (from.isParts() ? from.segments->front().role : from.role)
+               << " in the last exchange";
       }
     }
   }

@@ -38,7 +38,7 @@ struct Where {
   };
   Kind kind = Kind::All;
   unsigned role = 0;                  ///< of At
-  const Segments *segments = nullptr; ///< of Parts, of two roles at least; equal ones are one object
+  const Segments *segments = nullptr; ///< of Parts; equal ones are one object. Rows that are read may be one role's
   int64_t stride = 0;                 ///< of Parts: as in rows::Alignment
 
   static Where all() { return {}; }

@@ -322,6 +322,7 @@ TEST_F(JointSteps, JoinsThatAreRefused) {
   Client other(*owners[0], "mallory");
   EXPECT_NE(other.send(joinBytes(other.session, 0, nonce, keys)).error().find("in the group already"),
             std::string::npos);
+  EXPECT_EQ(sendAll(step(5)), std::vector<std::string>(kOwners, "")) << "the group is as it was";
   World world;
   Owner alone(world.environment());
   Client client(alone);
@@ -346,6 +347,29 @@ TEST_F(JointSteps, ProgramsOfOtherGroupsAreRefused) {
     pooled.tables.emplace_back("t", llvm::cantFail(owners[0]->dataset("t")).version);
   }
   EXPECT_EQ(other.run(sums(), pooled).error(), "");
+}
+
+TEST_F(JointSteps, AStepWithoutExchangesWaitsForMembersThatHaveBegun) {
+  join();
+  const runtime::EncodedProgram program = encode(
+      "module attributes {sojourn.parties = 3 : i64, sojourn.promotion = \"torch\", sojourn.phase = \"core\"} {\n"
+      "  func.func @step(%x: tensor<3xf32> {sojourn.kind = \"upload\"}) -> (tensor<3xf32> {sojourn.result = "
+      "\"publish\"}) {\n    return %x : tensor<3xf32>\n  }\n}\n");
+  auto bytes = [&](size_t role, uint64_t attempt) {
+    StepRequest request;
+    request.session = clients[role]->session;
+    request.attempt = attempt;
+    request.hash.assign(program.hash.begin(), program.hash.end());
+    request.program = program.program;
+    request.uploads = {f32({3}, {1, 2, 3})};
+    return stepBytes(request);
+  };
+  const auto errors = send({bytes(0, 0), "", bytes(2, 0)});
+  EXPECT_NE(errors[0].find("for member 1") == std::string::npos ? errors[2].find("for member 1")
+                                                                : errors[0].find("for member 1"),
+            std::string::npos)
+      << errors[0] << errors[2];
+  EXPECT_EQ(send({bytes(0, 1), bytes(1, 1), bytes(2, 1)}), std::vector<std::string>(kOwners, ""));
 }
 
 TEST_F(JointSteps, AMemberLooksAtAccessToItsOwnTables) {
@@ -411,7 +435,7 @@ TEST_F(JointSteps, ValuesOfOtherClientsAreNotBorrowed) {
   }
   EXPECT_NE(borrow(thief, {7}, {1}).find("no session of this client has handle 7"), std::string::npos);
   EXPECT_NE(borrow(again, {8}, {1}).find("no session of this client has handle 8"), std::string::npos);
-  EXPECT_NE(borrow(again, {7}, {1, 2}).find("1 values get 2 handles"), std::string::npos);
+  EXPECT_NE(borrow(again, {7}, {1, 2}).find("1 values of another session get 2 handles"), std::string::npos);
   EXPECT_NE(borrow(again, {7, 7}, {1, 1}).find("handle id 1 is in use"), std::string::npos);
   EXPECT_NE(borrow(again, {7, 8}, {1, 2}).find("handle 8"), std::string::npos) << "all or none";
   EXPECT_EQ(owner.liveHandles(), 1u);
@@ -513,13 +537,29 @@ TEST_F(Groups, AStopEndsAWaitButNotThatForACommit) {
   using Kind = PeerFrame::Kind;
   stop = true;
   EXPECT_NE(awaited({1, 0, 0}, Kind::Terms, 0, 60'000).find("was stopped"), std::string::npos);
+  groups[1]->send(frame(Kind::Terms, {1, 0, 0}));
+  groups[2]->send(frame(Kind::Terms, {1, 0, 0}));
+  stop = false;
   JointMessage message(*groups[0], {1, 0, 0}, {}, 1, stop, milliseconds(10));
   std::thread others([&] {
+    stop = true;
     std::this_thread::sleep_for(milliseconds(100));
-    groups[1]->send(frame(Kind::Ready, {1, 0, 0}));
-    groups[2]->send(frame(Kind::Ready, {1, 0, 0}));
+    groups[1]->send(frame(Kind::Ready, {1, 0, 0}, 1));
+    groups[2]->send(frame(Kind::Ready, {1, 0, 0}, 1));
   });
   EXPECT_EQ(textOf(message.ready()), "");
+  others.join();
+}
+
+TEST_F(Groups, AStepWithoutExchangesHasABarrier) {
+  JointMessage message(*groups[0], {1, 0, 0}, {}, 1, stop, milliseconds(50));
+  std::thread others([&] { // of a member that waits without end
+    std::this_thread::sleep_for(milliseconds(500));
+    for (size_t role : {1, 2}) {
+      groups[role]->send(frame(PeerFrame::Kind::End, {1, 0, 0}));
+    }
+  });
+  EXPECT_NE(textOf(message.ready()).find("waited 0 s for member 1"), std::string::npos);
   others.join();
 }
 

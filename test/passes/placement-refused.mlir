@@ -273,16 +273,6 @@ func.func @step(%a: tensor<3xf32> {sojourn.kind = "state", sojourn.party = 0 : i
 
 // -----
 
-module attributes {sojourn.parties = 2 : i64, sojourn.promotion = "torch"} {
-func.func @step(%all: tensor<3xi1> {sojourn.kind = "state"}, %b: tensor<3xi1> {sojourn.kind = "state", sojourn.party = 1 : i64}) -> (tensor<3xi1> {sojourn.result = "commit", sojourn.target = 0 : i64}) {
-  // expected-error@below {{'sojourn.and' op is at role 1 and written to a tensor that is known to all, expected one place; write to a new tensor}}
-  %s = sojourn.and %all, %b : tensor<3xi1>, tensor<3xi1>
-  return %s : tensor<3xi1>
-}
-}
-
-// -----
-
 module attributes {sojourn.promotion = "torch"} {
 // expected-error@below {{'func.func' op has no roles: the module lacks sojourn.parties}}
 func.func @step(%x: tensor<3xf32> {sojourn.kind = "state"}) {

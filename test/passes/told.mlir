@@ -3,8 +3,8 @@
 // RUN: sojourn-opt %s --sojourn-part=role=1 | FileCheck %s --check-prefixes=CHECK,ROLE1
 // RUN: sojourn-opt %s --sojourn-placement 2>&1 | FileCheck %s --check-prefix=PLACE
 
-// PLACE: result #0 is known to all, told by role 1 in the last exchange
-// PLACE: result #1 is known to all, told by role 0 in the last exchange
+// PLACE: result #0 is known to all, sent by role 1 in the last exchange
+// PLACE: result #1 is known to all, sent by role 0 in the last exchange
 // PLACE: result #2 is at role 1
 
 module attributes {sojourn.parties = 2 : i64, sojourn.promotion = "torch"} {

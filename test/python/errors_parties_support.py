@@ -219,6 +219,13 @@ def _(owner, group):
     sojourn.average(nn.Linear(2, 2).to(group.device), {owner: nn.Linear(2, 2)})
 
 
+@example(Error, "An average of a copy elsewhere", "is no member of the model's group; copies are of its members")
+def _(group):
+    with sojourn.local() as stranger:
+        copy = nn.Linear(2, 2).to(stranger.device)
+        sojourn.average(nn.Linear(2, 2).to(group.device), {stranger: copy})
+
+
 @example(Error, "An average with weights by name", "weights must map the owners of the copies to numbers, got ")
 def _(owner, device, group):
     sojourn.average(nn.Linear(2, 2).to(group.device), {owner: nn.Linear(2, 2).to(device)}, weights={"alice": 1})

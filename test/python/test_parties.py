@@ -15,7 +15,7 @@ COLUMNS = ["age", "dose", "pulse"]
 
 def columns(rows: int, rng) -> dict[str, torch.Tensor]:
     generator = torch.Generator().manual_seed(rng.randrange(2**31))
-    table = {name: torch.randn(rows, generator=generator) * 2 + 1 for name in COLUMNS}
+    table = {name: (torch.randn(rows, generator=generator) * 2 + 1).clamp(-8, 8) for name in COLUMNS}
     table["image"] = torch.randint(0, 255, (rows, 4, 4), generator=generator, dtype=torch.uint8)
     table["relapse"] = torch.randint(0, 2, (rows,), generator=generator)
     return table
@@ -437,6 +437,8 @@ def test_joins_that_are_refused(hospitals, owner):
         computed = hidden.dataset("p")["a"] * 2
     with pytest.raises(sojourn.Refused, match="dataset 'p' is private"):
         sojourn.publish(computed.to(other.device).sum())
+    other.close()
+    hidden.close()
 
 
 def test_federated_averaging(hospitals, rng):
@@ -533,3 +535,52 @@ def test_networks_of_many_kinds_train_as_on_all_rows(hospitals, rng, kind, optim
         torch.testing.assert_close(
             value, expected[name], rtol=1e-8, atol=1e-10, msg=lambda text, name=name: name + text
         )
+
+
+@pytest.mark.parametrize("make", [torch.optim.SGD, torch.optim.Adam, torch.optim.RMSprop])
+@pytest.mark.parametrize("steps", [sojourn.step, sojourn.step(replay=True), None], ids=["step", "replay", "undeclared"])
+def test_the_first_batches_may_lie_at_one_member(hospitals, rng, make, steps):
+    """A large table beside small ones: weights and optimizer are made in steps on rows of one member."""
+    three, seed = hospitals(200, 3, 2), rng.randrange(1000)
+
+    def linear(seed):
+        torch.manual_seed(seed)
+        return nn.Linear(3, 2)
+
+    options = {"make": make, "size": 16, "model": linear}
+    net, losses = trained(three.table, three.parties.device, seed, steps or plain_step, **options)
+    expected, plain = trained(three.pooled, "cpu", seed, plain_step, **options)
+    assert three.parties.where(losses[0]) == "copies at all members"
+    close(torch.stack([sojourn.publish(loss) for loss in losses]), torch.stack(plain).detach(), 1e-4)
+    for name, value in sojourn.publish(net.state_dict()).items():
+        close(value, expected.state_dict()[name], 1e-4)
+
+
+def test_sums_of_three_members_are_known_to_all(hospitals):
+    three = hospitals(9, 12, 15)
+    parties = three.parties
+    means = [owner.dataset("patients")["age"].mean().to(parties.device) for owner in three.owners]
+    total = means[0] + means[1] - means[2]
+    close(sojourn.publish(three.table["age"] - total), three.all("age") - sum(
+        sign * table["age"].mean() for sign, table in zip((1, 1, -1), three.data)))  # fmt: skip
+    assert parties.where(total) == "copies at all members"
+
+
+def test_tensors_in_parts_are_overwritten(hospitals, rng):
+    three = hospitals(9, 12, 15)
+    parties = three.parties
+    age = three.table["age"] * 1
+    parties.session.flush()
+    values = torch.arange(36.0)
+    age.copy_(values)
+    assert torch.equal(sojourn.publish(age), values)
+    assert parties.where(age) == "a part at each of local, local, local"
+    age.zero_()
+    assert sojourn.publish(age).abs().sum() == 0
+    flags = torch.zeros(2, dtype=torch.bool).to(parties.device)
+    parties.session.flush()
+    own = three.owners[1].dataset("patients")["age"][:2].to(parties.device)
+    with sojourn.step():
+        flags.logical_or_(own > 0)
+    assert torch.equal(sojourn.publish(flags), three.data[1]["age"][:2] > 0)
+    assert parties.where(flags) == "copies at all members"
