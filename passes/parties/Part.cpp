@@ -306,10 +306,10 @@ private:
       const Where &where = placement_.whereOf(value);
       const unsigned role = where.isParts() ? where.segments->front().role : where.role;
       auto type = cast<RankedTensorType>(value.getType());
-      auto number = type.getElementType().isInteger(1) ? type.clone(builder_.getI64Type()) : type;
-      Value term = role == role_ ? values_.lookup(value) : zeros(exit->getLoc(), number);
-      if (term.getType() != number) { // sums are of numbers
-        term = ConvertOp::create(builder_, exit->getLoc(), number, term);
+      auto numberType = type.getElementType().isInteger(1) ? type.clone(builder_.getI64Type()) : type;
+      Value term = role == role_ ? values_.lookup(value) : zeros(exit->getLoc(), numberType);
+      if (term.getType() != numberType) { // sums are of numbers
+        term = ConvertOp::create(builder_, exit->getLoc(), numberType, term);
       }
       terms.push_back(term);
       from.push_back(int64_t{1} << role);
@@ -319,9 +319,10 @@ private:
     }
     auto sum = AcrossSumOp::create(builder_, exit->getLoc(), terms, from);
     for (auto [result, value] : llvm::zip(placement_.told(), sum.getResults())) {
-      Type type = exit->getOperand(result).getType();
-      told_[result] =
-          value.getType() == type ? Value(value) : ConvertOp::create(builder_, exit->getLoc(), type, value).getResult();
+      Type resultType = exit->getOperand(result).getType();
+      told_[result] = value.getType() == type
+                          ? Value(value)
+                          : ConvertOp::create(builder_, exit->getLoc(), resultType, value).getResult();
     }
   }
 

@@ -32,10 +32,11 @@ public:
   unsigned exchanges() const { return exchanges_; }
   /// Whether the op concatenates along rows of several roles.
   bool isJoin(mlir::Operation *op) const { return joins_.contains(op); }
-  /// The place of a result: that of the tensor that it is written to, else where its value lies; rows of one role lie at
-  /// that role.
+  /// The place of a result: that of the tensor that it is written to, else where its value lies; rows of one role lie
+  /// at that role.
   Where whereOfResult(unsigned result) const;
-  /// Results of one role that are written to tensors of all, to which they are sent after all other exchanges; in order.
+  /// Results of one role that are written to tensors of all, to which they are sent after all other exchanges; in
+  /// order.
   llvm::ArrayRef<unsigned> told() const { return told_; }
   /// Of a join: the role that adds operand `index`, which all roles know.
   unsigned adderOf(mlir::Operation *op, unsigned index) const { return adders_.find({op, index})->second; }

@@ -426,7 +426,8 @@ TEST(Joint, RandomStepsInPartsAndPooled) {
       return;
     }
   }
-  std::printf("%zu programs: %zu values in parts, %zu at a role, %zu meetings in %zu exchanges, %zu sent to all, %zu ops refused\n",
+  std::printf("%zu programs: %zu values in parts, %zu at a role, %zu meetings in %zu exchanges, %zu sent to all, %zu "
+              "ops refused\n",
               programs, covered.inParts, covered.atRole, covered.meetings, covered.exchanges, covered.told, refused);
   for (const auto &[name, number] : covered.rowOps) {
     std::printf("%s %zu  ", name.c_str(), number);
