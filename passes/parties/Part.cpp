@@ -320,7 +320,7 @@ private:
     auto sum = AcrossSumOp::create(builder_, exit->getLoc(), terms, from);
     for (auto [result, value] : llvm::zip(placement_.told(), sum.getResults())) {
       Type resultType = exit->getOperand(result).getType();
-      told_[result] = value.getType() == type
+      told_[result] = value.getType() == resultType
                           ? Value(value)
                           : ConvertOp::create(builder_, exit->getLoc(), resultType, value).getResult();
     }
