@@ -40,8 +40,8 @@ llvm::Expected<sojourn::wire::Message> OwnerState::join(const wire::Join &reques
     return session.takeError();
   }
   Session &own = **session->get();
-  if (own.group || own.last.sequence != 0 || !own.handles.empty()) {
-    return requestError(wire::ErrorCode_Malformed, "a session joins a group once, before its first step");
+  if (own.group || own.last.sequence != 0 || !own.handles.empty() || !own.uploads.empty()) {
+    return requestError(wire::ErrorCode_Malformed, "a session joins a group once, before its first step and upload");
   }
   const std::string_view bytes(reinterpret_cast<const char *>(request.nonce()->data()), nonce);
   auto group = peers->join(groupIdOf(bytes, own.key, members), request.role(), members);

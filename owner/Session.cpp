@@ -7,6 +7,7 @@
 #include "owner/Accounts.h"
 
 #include "owner/RequestError.h"
+#include "owner/peers/Digest.h"
 #include "runtime/wire/Step.h"
 
 #include "llvm/ADT/ScopeExit.h"
@@ -252,8 +253,13 @@ llvm::Expected<PartialUpload *> Sessions::place(Session &session, const wire::Up
     }
     hold(session, bytes);
     llvm::scope_exit undo([&] { letGo(session, bytes); });
-    found = session.uploads.try_emplace(number, PartialUpload{.value = worker.newId(), .size = size, .memory = nullptr})
-                .first;
+    found =
+        session.uploads
+            .try_emplace(number, PartialUpload{.value = worker.newId(),
+                                               .size = size,
+                                               .memory = nullptr,
+                                               .content = session.group ? std::make_shared<ContentDigest>() : nullptr})
+            .first;
     llvm::scope_exit remove([&] { session.uploads.erase(found); });
     uploads.add(session.account, bytes);
     session.uploading += bytes;
@@ -277,6 +283,9 @@ llvm::Expected<size_t> Sessions::receive(WorkerStub &worker, PartialUpload &uplo
       return stands.takeError();
     }
     sojourn::wire::countCopied(length);
+    if (upload.content) {
+      upload.content->add(part.data()->data(), length);
+    }
     upload.received = stands->bytes;
     upload.isBits = stands->isBits;
     upload.memory = std::move(stands->memory);

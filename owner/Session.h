@@ -34,6 +34,8 @@
 
 namespace sojourn::owner {
 
+class ContentDigest;
+
 struct RunAccount;
 class RunningStep;
 
@@ -55,6 +57,7 @@ struct PartialUpload {
   size_t size = 0, received = 0;           ///< in bytes; those that stand, from the start
   bool isBits = true;                      ///< whether each of these is 0 or 1
   std::shared_ptr<runtime::Buffer> memory; ///< of all of it
+  std::shared_ptr<ContentDigest> content;  ///< in a session of a group: its members compare it
 };
 
 /// Values that a session no longer has, until the worker drops them.

@@ -9,7 +9,6 @@
 #include "owner/StepPlan.h"
 #include "owner/Text.h"
 #include "owner/Underway.h"
-#include "owner/peers/Digest.h"
 #include "owner/peers/JointMessage.h"
 #include "runtime/stream/Frame.h"
 
@@ -413,10 +412,8 @@ llvm::Expected<StepReply> Step::run() {
     return llvm::make_error<RequestError>(std::move(error));
   }
   session = std::move(*turn);
-  if (Group *group = (*session)->group.get()) {
-    const size_t steps = std::min<size_t>(1 + length(request.repetitions()), UINT32_MAX);
-    joint.emplace(*group, StepPoint{request.sequence(), request.attempt()}, digestOf(request), steps, running.flag(),
-                  std::chrono::milliseconds(machine.limits.memberWaitMs));
+  if (llvm::Error error = openJoint(joint, **session, request, messageBytes, running, machine.limits)) {
+    return error;
   }
   auto reply = runInTurn();
   if (!reply) {
@@ -466,8 +463,10 @@ llvm::Expected<StepReply> Step::runInTurn() {
     }
     return StepReply{needProgramReply(), 0};
   }
-  if (llvm::Error error = checkStepSize(request, plan->facts, machine.limits)) {
-    return error;
+  llvm::Error unfit = joint ? joint->begin() : llvm::Error::success();
+  unfit = unfit ? std::move(unfit) : checkStepSize(request, plan->facts, machine.limits);
+  if (unfit) {
+    return unfit;
   }
   WorkerStub &worker = (*session)->worker;
   const llvm::scope_exit rest([&] { worker.rest(); });

@@ -5,6 +5,7 @@
 #include "owner/Reply.h"
 #include "owner/StepBindings.h"
 #include "owner/Text.h"
+#include "owner/peers/Digest.h"
 #include "runtime/Limits.h"
 
 #include <cstring>
@@ -82,7 +83,9 @@ llvm::Expected<StepPlan> findStepPlan(OwnerBooks &books, StepMachine &machine, S
     return found;
   }
   std::lock_guard lock(books.mutex);
-  if (auto known = session.programs.find(found.hash); known != session.programs.end()) {
+  // A session may have sent it before it joined a group: its plan is of another part.
+  if (auto known = session.programs.find(found.hash);
+      known != session.programs.end() && known->second.role == session.role()) {
     found.plan = books.plans.find(known->second);
   }
   return found;
@@ -105,6 +108,24 @@ llvm::Error checkStepSize(const wire::Step &request, const runtime::ProgramFacts
                                                    " bytes, this owner's hold up to " + Twine(limits.replyBytes) +
                                                    "; send fewer steps in a message");
   }
+  return llvm::Error::success();
+}
+
+llvm::Error openJoint(std::optional<JointMessage> &joint, const Session &session, const wire::Step &request,
+                      size_t messageBytes, RunningStep &running, const Limits &limits) {
+  if (!session.group) {
+    return llvm::Error::success();
+  }
+  auto digest = digestOf(request, messageBytes, [&](uint64_t number) {
+    auto upload = session.uploads.find(number);
+    return upload == session.uploads.end() || !upload->second.content ? MessageDigest{} : upload->second.content->get();
+  });
+  if (!digest) {
+    return digest.takeError();
+  }
+  const size_t steps = std::min<size_t>(1 + length(request.repetitions()), UINT32_MAX);
+  joint.emplace(*session.group, StepPoint{request.sequence(), request.attempt()}, *digest, steps, running.flag(),
+                std::chrono::milliseconds(limits.memberWaitMs));
   return llvm::Error::success();
 }
 

@@ -5,11 +5,13 @@
 
 #include "owner/OwnerBooks.h"
 #include "owner/StepMachine.h"
+#include "owner/peers/JointMessage.h"
 #include "runtime/wire/Messages_generated.h"
 
 #include "llvm/Support/Error.h"
 
 #include <memory>
+#include <optional>
 
 namespace sojourn::owner {
 
@@ -25,6 +27,10 @@ llvm::Expected<StepPlan> findStepPlan(OwnerBooks &books, StepMachine &machine, S
 
 /// Whether the message's steps and their reply are within the owner's limits.
 llvm::Error checkStepSize(const wire::Step &request, const runtime::ProgramFacts &facts, const Limits &limits);
+
+/// Makes a message of a session of a group a joint one. RequestErrors: digestOf's.
+llvm::Error openJoint(std::optional<JointMessage> &joint, const Session &session, const wire::Step &request,
+                      size_t messageBytes, RunningStep &running, const Limits &limits);
 
 } // namespace sojourn::owner
 

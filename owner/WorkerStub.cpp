@@ -64,6 +64,11 @@ llvm::Expected<DescribedCode> WorkerStub::describe(llvm::StringRef program, llvm
   if (!facts) {
     return brokenWorker(llvm::toString(facts.takeError()));
   }
+  const unsigned ofRole = facts->joint ? facts->joint->role : 0, parties = facts->joint ? facts->joint->parties : 0;
+  if (ofRole != role.role || parties != role.parties) {
+    return brokenWorker("facts of role " + Twine(ofRole) + " of " + Twine(parties) + ", expected role " +
+                        Twine(unsigned(role.role)) + " of " + Twine(unsigned(role.parties)));
+  }
   code->workerBytes = std::min<size_t>(described.code_bytes(), kCodeMost);
   return DescribedCode{std::move(*facts), textOf(described.text(), kTextMost), std::move(code)};
 }

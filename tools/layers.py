@@ -61,7 +61,7 @@ LAYERS = {
     "runtime/privacy runtime/terms "
     "runtime/terms/StepTerms runtime/wire mlir",
     # Members of a group of owners.
-    "owner/peers": "owner/RequestError owner/worker/Port runtime runtime/signing runtime/wire llvm",
+    "owner/peers": "dialect owner/RequestError owner/worker/Port runtime runtime/signing runtime/wire llvm",
     "owner": "dialect/Part dialect/Signature owner/Dataset owner/MappedFile owner/RequestError owner/ledger owner/peers owner/process owner/worker/Port runtime runtime/facts runtime/privacy "
     "runtime/signing runtime/stream runtime/terms/Defaults runtime/terms/StepTerms runtime/wire "
     "passes/DependenceSummary passes/PriceLimits dialect llvm nng",

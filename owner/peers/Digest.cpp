@@ -2,28 +2,41 @@
 // Fields one after another, each with its length, so that no two messages have the same bytes.
 #include "owner/peers/Digest.h"
 
-#include <sodium.h>
+#include "owner/RequestError.h"
 
 #include <bit>
 
 namespace sojourn::owner {
 
+ContentDigest::ContentDigest() { crypto_generichash_init(&state, nullptr, 0, sizeof(MessageDigest)); }
+
+void ContentDigest::add(const void *bytes, size_t size) {
+  crypto_generichash_update(&state, static_cast<const unsigned char *>(bytes), size);
+}
+
+MessageDigest ContentDigest::get() const {
+  ContentDigest copy = *this;
+  MessageDigest digest{};
+  crypto_generichash_final(&copy.state, digest.data(), digest.size());
+  return digest;
+}
+
 namespace {
 
 class Hasher {
 public:
-  explicit Hasher(std::string_view domain) {
-    crypto_generichash_init(&state, nullptr, 0, sizeof(MessageDigest));
-    add(domain);
-  }
+  /// Takes up to `most` bytes beside numbers.
+  explicit Hasher(std::string_view domain, size_t most = SIZE_MAX) : left(most) { add(domain); }
   void add(const void *bytes, size_t size) {
     number(size);
-    crypto_generichash_update(&state, static_cast<const unsigned char *>(bytes), size);
+    isFull |= size > left;
+    left -= std::min(size, left);
+    if (!isFull) {
+      content.add(bytes, size);
+    }
   }
   void add(std::string_view text) { add(text.data(), text.size()); }
-  void number(uint64_t value) {
-    crypto_generichash_update(&state, reinterpret_cast<const unsigned char *>(&value), sizeof(value));
-  }
+  void number(uint64_t value) { content.add(&value, sizeof(value)); }
   void number(double value) { number(std::bit_cast<uint64_t>(value)); }
   template <class T>
   void vector(const flatbuffers::Vector<T> *values) {
@@ -38,34 +51,40 @@ public:
       each(*items->Get(at));
     }
   }
-  std::array<uint8_t, 32> finish() {
-    std::array<uint8_t, 32> hash{};
-    crypto_generichash_final(&state, hash.data(), hash.size());
-    return hash;
-  }
+  bool isOverfull() const { return isFull; }
+  MessageDigest finish() const { return content.get(); }
 
 private:
-  crypto_generichash_state state{};
+  ContentDigest content;
+  size_t left;
+  bool isFull = false;
 };
 
-void addUploads(Hasher &hasher, const flatbuffers::Vector<flatbuffers::Offset<sojourn_wire::Tensor>> *uploads) {
+void addUploads(Hasher &hasher, const flatbuffers::Vector<flatbuffers::Offset<sojourn_wire::Tensor>> *uploads,
+                llvm::function_ref<MessageDigest(uint64_t)> sentAhead) {
   hasher.list(uploads, [&](const sojourn_wire::Tensor &tensor) {
     hasher.number(uint64_t{tensor.element()});
     hasher.vector(tensor.dims());
     hasher.vector(tensor.data());
     hasher.number(tensor.sent_ahead());
+    if (tensor.sent_ahead() != 0) {
+      const MessageDigest content = sentAhead(tensor.sent_ahead());
+      hasher.add(content.data(), content.size());
+    }
   });
 }
 
 } // namespace
 
-MessageDigest digestOf(const sojourn_wire::Step &message) {
-  Hasher hasher("sojourn joint step 1");
+llvm::Expected<MessageDigest> digestOf(const sojourn_wire::Step &message, size_t messageBytes,
+                                       llvm::function_ref<MessageDigest(uint64_t)> sentAhead) {
+  // A writer may store equal vectors once, and uploads that were sent ahead add a digest each.
+  Hasher hasher("sojourn joint step 1", 3 * messageBytes + 1024);
   hasher.number(message.sequence());
   hasher.number(message.attempt());
   hasher.vector(message.program_hash());
   hasher.vector(message.states());
-  addUploads(hasher, message.uploads());
+  addUploads(hasher, message.uploads(), sentAhead);
   for (const auto *numbers : {message.slots(), message.seeds(), message.results(), message.releases()}) {
     hasher.vector(numbers);
   }
@@ -88,12 +107,17 @@ MessageDigest digestOf(const sojourn_wire::Step &message) {
     });
   }
   hasher.list(message.repetitions(), [&](const sojourn_wire::Repetition &next) {
-    addUploads(hasher, next.uploads());
+    addUploads(hasher, next.uploads(), sentAhead);
     for (const auto *numbers : {next.states(), next.slots(), next.seeds(), next.results(), next.releases()}) {
       hasher.vector(numbers);
     }
   });
   hasher.number(message.deadline_ms());
+  if (hasher.isOverfull()) {
+    return requestError(sojourn_wire::ErrorCode_Malformed,
+                        "vectors of the message share their bytes: they are more than three times its " +
+                            llvm::Twine(messageBytes) + " bytes; write each one");
+  }
   return hasher.finish();
 }
 

@@ -39,6 +39,7 @@ struct PeerFrame {
   MessageDigest digest{};
   std::shared_ptr<runtime::Buffer> terms; ///< immutable
   uint8_t code = kNoFailure;              ///< of End: ErrorCode of runtime/wire/Messages.fbs
+  uint8_t endedBy = 0;                    ///< of End: the role of the member that was the first to end it
 };
 
 } // namespace sojourn::owner

@@ -27,12 +27,46 @@ std::string Group::nameOf(unsigned role) const {
   return "member " + std::to_string(role) + " (the owner with key " + signing::shortKeyText(members[role]) + ")";
 }
 
+bool Group::hasLeft(const signing::PublicKey &member) {
+  std::lock_guard lock(mutex);
+  const auto found = llvm::find(members, member);
+  return found != members.end() && inboxes[static_cast<size_t>(found - members.begin())].isGone;
+}
+
 void Group::send(const PeerFrame &frame) {
   for (unsigned role = 0; role < parties(); ++role) {
     if (role != ownRole) {
       port->send(members[role], id, frame);
     }
   }
+}
+
+/// Frames of earlier points are of no use from now on. Under the lock.
+void Group::raise(const StepPoint &point) {
+  if (!(current < point)) {
+    return;
+  }
+  current = point;
+  for (Inbox &inbox : inboxes) {
+    llvm::erase_if(inbox.frames, [&](const PeerFrame &frame) { return frame.point < point; });
+    inbox.isBroken = false; // at an earlier one
+  }
+}
+
+llvm::Error Group::begin(const StepPoint &first) {
+  std::lock_guard lock(mutex);
+  if (!(current < first)) {
+    return requestError(wire::ErrorCode_Peer,
+                        "attempt " + Twine(first.attempt) + " at message " + Twine(first.sequence) +
+                            " of the group has begun here before, or a later one; number each attempt anew");
+  }
+  raise(first);
+  return llvm::Error::success();
+}
+
+void Group::close(const StepPoint &last) {
+  std::lock_guard lock(mutex);
+  raise({last.sequence, last.attempt, UINT32_MAX});
 }
 
 void Group::take(const signing::PublicKey &from, const PeerFrame &frame) {
@@ -42,6 +76,10 @@ void Group::take(const signing::PublicKey &from, const PeerFrame &frame) {
   }
   std::lock_guard lock(mutex);
   Inbox &inbox = inboxes[static_cast<size_t>(member - members.begin())];
+  llvm::erase_if(inbox.frames, [&](const PeerFrame &earlier) {
+    return (frame.kind == PeerFrame::Kind::End && earlier.point == frame.point) ||
+           (earlier.point.sequence == frame.point.sequence && earlier.point.attempt < frame.point.attempt);
+  });
   if (frame.kind == PeerFrame::Kind::Gone) {
     inbox.isGone = true;
   } else if (frame.point < current || inbox.isBroken) {
@@ -54,25 +92,24 @@ void Group::take(const signing::PublicKey &from, const PeerFrame &frame) {
   came.notify_all();
 }
 
-/// Nothing while frames are missing.
-llvm::Expected<std::optional<CameFrames>> Group::find(const StepPoint &point, PeerFrame::Kind kind, uint32_t exchange,
-                                                      const MessageDigest &digest) {
+/// False while frames are missing.
+llvm::Expected<bool> Group::find(const StepPoint &point, PeerFrame::Kind kind, uint32_t exchange,
+                                 const MessageDigest &digest, CameFrames &found) {
   auto wrong = [&](unsigned role, const Twine &what) {
     return requestError(wire::ErrorCode_Peer, nameOf(role) + what);
   };
-  CameFrames found{std::vector<std::optional<PeerFrame>>(parties()), std::nullopt};
   bool isComplete = true;
   for (unsigned role = 0; role < parties(); ++role) {
     Inbox &inbox = inboxes[role];
-    std::erase_if(inbox.frames, [&](const PeerFrame &frame) { return frame.point < point; });
     if (role == ownRole) {
       continue;
     }
     const bool isHere = !inbox.frames.empty() && inbox.frames.front().point == point;
     if (isHere && inbox.frames.front().kind == PeerFrame::Kind::End) {
-      found.endedBy = role;
+      const unsigned first = inbox.frames.front().endedBy;
+      found.endedBy = first < parties() && first != ownRole ? first : role;
       found.code = inbox.frames.front().code;
-      return found;
+      return true;
     }
     if (isHere && inbox.frames.front().digest != digest) {
       return wrong(role, " was sent another message of this step; the client sends all members the same");
@@ -80,44 +117,41 @@ llvm::Expected<std::optional<CameFrames>> Group::find(const StepPoint &point, Pe
     if (isHere && (inbox.frames.front().kind != kind || inbox.frames.front().exchange != exchange)) {
       return wrong(role, " sent a frame of another exchange of this step");
     }
-    if (isHere) {
-      found.frames[role] = inbox.frames.front();
-    } else if (inbox.isBroken) {
+    if (!isHere && inbox.isBroken) {
       return wrong(role, " sent more frames than a step has");
-    } else if (inbox.isGone) {
+    }
+    if (!isHere && inbox.isGone) {
       return wrong(role, " has left the group: its session ended, and with it its values of the group");
+    }
+    if (!isHere && !inbox.frames.empty()) { // its frames come in order
+      return wrong(role, " has gone on to another message, or another attempt at this one");
     }
     isComplete &= isHere;
   }
-  if (!isComplete) {
-    return std::nullopt;
-  }
-  for (unsigned role = 0; role < parties(); ++role) {
+  for (unsigned role = 0; isComplete && role < parties(); ++role) {
     if (role != ownRole) {
-      inboxes[role].frames.pop_front();
+      auto &frames = inboxes[role].frames;
+      found.frames[role] = std::move(frames.front());
+      frames.erase(frames.begin());
     }
   }
-  return found;
+  return isComplete;
 }
 
 llvm::Expected<CameFrames> Group::await(const StepPoint &point, PeerFrame::Kind kind, uint32_t exchange,
                                         const MessageDigest &digest, const runtime::StopFlag *stop,
                                         std::chrono::milliseconds most) {
   const auto until = std::chrono::steady_clock::now() + most;
+  CameFrames frames;
   std::unique_lock lock(mutex);
-  if (current < point) {
-    current = point;
-    for (Inbox &inbox : inboxes) {
-      inbox.isBroken = false; // at an earlier one
-    }
-  }
+  raise(point);
   for (;;) {
-    auto found = find(point, kind, exchange, digest);
+    auto found = find(point, kind, exchange, digest, frames);
     if (!found) {
       return found.takeError();
     }
     if (*found) {
-      return std::move(**found);
+      return frames;
     }
     if (stop && stop->load()) {
       return requestError(wire::ErrorCode_Stopped, "the step was stopped while it waited for other owners");

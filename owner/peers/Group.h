@@ -3,15 +3,17 @@
 #ifndef SOJOURN_OWNER_PEERS_GROUP_H
 #define SOJOURN_OWNER_PEERS_GROUP_H
 
+#include "dialect/Bounds.h"
 #include "owner/peers/Frame.h"
 #include "runtime/Stop.h"
 #include "runtime/signing/SigningKey.h"
 
+#include "llvm/ADT/SmallVector.h"
 #include "llvm/Support/Error.h"
 
+#include <array>
 #include <chrono>
 #include <condition_variable>
-#include <deque>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -32,7 +34,7 @@ public:
 /// Frames of all members for one moment of a step, by role; that of the own role is empty. Or the role of a member that
 /// has ended the step.
 struct CameFrames {
-  std::vector<std::optional<PeerFrame>> frames;
+  std::array<std::optional<PeerFrame>, bounds::kPartiesMost> frames;
   std::optional<unsigned> endedBy;
   uint8_t code = PeerFrame::kNoFailure; ///< of the End
 };
@@ -48,18 +50,24 @@ public:
   unsigned role() const { return ownRole; }
   unsigned parties() const { return static_cast<unsigned>(members.size()); }
   const signing::PublicKey &member(unsigned role) const { return members[role]; }
+  bool hasLeft(const signing::PublicKey &member);
   /// "member 2 (owner ab12...)"
   std::string nameOf(unsigned role) const;
 
-  /// To each other member.
+  /// A message begins, with its first step. RequestError (Peer): this attempt, or a later one, has begun here before.
+  llvm::Error begin(const StepPoint &first);
+  /// No step of this attempt at a message begins any more, and its frames are dropped.
+  void close(const StepPoint &last);
+
+  /// To each other member. Allocates nothing: a commit does not fail where memory is short.
   void send(const PeerFrame &frame);
-  /// From a member. Frames of earlier points are dropped. Of a member that sends more than kWaitingMost ahead, nothing
-  /// is taken any more.
+  /// From a member. Dropped: frames of earlier points, those that it sent before an end of the same step, or in earlier
+  /// attempts at a message. Of a member that sends more than kWaitingMost ahead, nothing is taken any more.
   void take(const signing::PublicKey &from, const PeerFrame &frame);
 
   /// Waits for the frames of this kind, of all other members, at `point`; drops those of earlier points. RequestErrors:
-  /// a member is gone or sent another message or another frame (Peer), the stop flag is set (Stopped), the wait takes
-  /// longer than `most` (Stopped). Without a flag it waits until all have answered.
+  /// a member is gone, has gone on to a later point, or sent another message or another frame (Peer), the stop flag is
+  /// set (Stopped), the wait takes longer than `most` (Stopped). Without a flag it waits until all have answered.
   llvm::Expected<CameFrames> await(const StepPoint &point, PeerFrame::Kind kind, uint32_t exchange,
                                    const MessageDigest &digest, const runtime::StopFlag *stop,
                                    std::chrono::milliseconds most);
@@ -68,8 +76,9 @@ public:
   static constexpr size_t kWaitingMost = 8;
 
 private:
-  llvm::Expected<std::optional<CameFrames>> find(const StepPoint &point, PeerFrame::Kind kind, uint32_t exchange,
-                                                 const MessageDigest &digest);
+  void raise(const StepPoint &point);
+  llvm::Expected<bool> find(const StepPoint &point, PeerFrame::Kind kind, uint32_t exchange,
+                            const MessageDigest &digest, CameFrames &found);
 
   const std::shared_ptr<GroupPort> port;
   const GroupId id;
@@ -78,7 +87,7 @@ private:
   std::mutex mutex;
   std::condition_variable came;
   struct Inbox {
-    std::deque<PeerFrame> frames;
+    llvm::SmallVector<PeerFrame, kWaitingMost> frames;
     bool isGone = false, isBroken = false;
   };
   std::vector<Inbox> inboxes; ///< by role

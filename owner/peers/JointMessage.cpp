@@ -22,8 +22,8 @@ llvm::Expected<CameFrames> JointMessage::await(PeerFrame::Kind kind, const runti
   if (!came || !came->endedBy) {
     return came;
   }
-  isEnded_ = true; // the others have been told
   isOver_ = came->code == PeerFrame::kNoFailure;
+  end(came->code, *came->endedBy); // so that none holds this member's terms
   return requestError(wire::ErrorCode_Peer, group_.nameOf(*came->endedBy) +
                                                 " ended the step; its own reply says why. Nothing of the step was "
                                                 "committed at any member");
@@ -43,7 +43,8 @@ llvm::Expected<Memory> JointMessage::exchange(Memory frames) {
   }
   ++exchange_;
   Memory terms;
-  for (std::optional<PeerFrame> &each : came->frames) {
+  for (unsigned role = 0; role < group_.parties(); ++role) {
+    std::optional<PeerFrame> &each = came->frames[role];
     terms.push_back(each && each->terms ? std::move(each->terms) : runtime::copyOf("", 0));
   }
   return terms;
@@ -66,14 +67,16 @@ llvm::Error JointMessage::ready() {
   return llvm::Error::success();
 }
 
-void JointMessage::end(uint8_t code) {
+void JointMessage::end(uint8_t code, unsigned endedBy) {
   if (isEnded_ || point_.step >= steps_) {
     return;
   }
   isEnded_ = true;
   PeerFrame last = frame(PeerFrame::Kind::End);
   last.code = code;
+  last.endedBy = static_cast<uint8_t>(endedBy);
   group_.send(last);
+  group_.close(point_);
 }
 
 } // namespace sojourn::owner

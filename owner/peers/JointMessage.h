@@ -28,19 +28,23 @@ public:
   JointMessage &operator=(const JointMessage &) = delete;
 
   const Group &group() const { return group_; }
+  /// Before the first step. RequestError (Peer): this attempt has begun here before, so that frames of it are on their
+  /// way, or taken.
+  llvm::Error begin() { return group_.begin(point_); }
   /// Sends this member's terms; a frame per role, an empty one for the own role.
   llvm::Expected<Memory> exchange(Memory frames);
   /// The step has run. Waits for all members: on success each of them commits it, and the next step of the message is
   /// the current one. No stop ends this wait, since others may have committed; it ends, since all have begun the step.
   llvm::Error ready();
   /// No step from the current one on commits. kNoFailure: none begins, which is no failure of those before.
-  void end(uint8_t code);
+  void end(uint8_t code) { end(code, group_.role()); }
   /// There is no joint step: the request is answered from memory, or lacks its program.
   void cancel() { isEnded_ = true; }
   /// Whether another member let the message end after the steps that have committed, without a failure.
   bool isOver() const { return isOver_; }
 
 private:
+  void end(uint8_t code, unsigned endedBy);
   llvm::Expected<CameFrames> await(PeerFrame::Kind kind, const runtime::StopFlag *stop);
   PeerFrame frame(PeerFrame::Kind kind) const;
 

@@ -5,6 +5,7 @@
 #include "owner/RequestError.h"
 
 #include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/ScopeExit.h"
 
 namespace sojourn::owner {
 
@@ -73,14 +74,36 @@ llvm::Expected<std::shared_ptr<Group>> Peers::join(const GroupId &id, unsigned r
                                                        "; owners of one process (sojourn.local) know each other");
     }
   }
-  std::lock_guard lock(mutex);
-  auto &entry = groups[id];
-  if (!entry.expired()) {
-    return requestError(wire::ErrorCode_Refused, "this owner is in the group already, in another session");
+  {
+    std::lock_guard lock(mutex);
+    if (!groups.try_emplace(id).second) { // until the others have been told of its end
+      return requestError(wire::ErrorCode_Refused, "this owner is in the group already, in another session");
+    }
+  }
+  llvm::scope_exit undo([&] { leave(id); });
+  for (const signing::PublicKey &member : members) {
+    const std::shared_ptr<Peers> peer = member == own ? nullptr : Neighbours::get().find(member);
+    if (peer && peer->hasSeenLeave(id, own)) { // its frames of then may wait
+      return requestError(wire::ErrorCode_Refused, "this owner has left the group, and others are in it still; make "
+                                                   "another group");
+    }
   }
   auto group = std::make_shared<Group>(shared_from_this(), id, role, members.vec());
-  entry = group;
+  undo.release();
+  std::lock_guard lock(mutex);
+  groups[id] = group;
   return group;
+}
+
+bool Peers::hasSeenLeave(const GroupId &id, const signing::PublicKey &member) {
+  const std::shared_ptr<Group> group = find(id);
+  return group && group->hasLeft(member);
+}
+
+std::shared_ptr<Group> Peers::find(const GroupId &id) {
+  std::lock_guard lock(mutex);
+  auto found = groups.find(id);
+  return found == groups.end() ? nullptr : found->second.lock();
 }
 
 void Peers::leave(const GroupId &id) {
@@ -97,13 +120,7 @@ void Peers::send(const signing::PublicKey &to, const GroupId &group, const PeerF
 }
 
 void Peers::take(const signing::PublicKey &from, const GroupId &id, const PeerFrame &frame) {
-  std::shared_ptr<Group> group;
-  {
-    std::lock_guard lock(mutex);
-    auto found = groups.find(id);
-    group = found == groups.end() ? nullptr : found->second.lock();
-  }
-  if (group) {
+  if (const std::shared_ptr<Group> group = find(id)) {
     group->take(from, frame);
   }
 }

@@ -27,7 +27,7 @@ public:
   Peers &operator=(const Peers &) = delete;
 
   /// Enters this owner's side of a group, whose member number `role` it is. RequestErrors: it knows no owners, is not
-  /// that member, does not know one, or is in the group already.
+  /// that member, does not know one, is in the group already, or has left it while others are in it still.
   llvm::Expected<std::shared_ptr<Group>> join(const GroupId &id, unsigned role,
                                               llvm::ArrayRef<signing::PublicKey> members);
   void leave(const GroupId &id) override;
@@ -36,6 +36,10 @@ public:
   void take(const signing::PublicKey &from, const GroupId &group, const PeerFrame &frame);
 
 private:
+  /// Whether this owner's side of the group has seen that the member has left it.
+  bool hasSeenLeave(const GroupId &id, const signing::PublicKey &member);
+  std::shared_ptr<Group> find(const GroupId &id);
+
   Peers(const signing::PublicKey &own, bool isNeighbour) : own(own), isNeighbour(isNeighbour) {}
 
   const signing::PublicKey own;

@@ -1,10 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Joint steps of owners in one process: what clients and members may do wrong, and that all commit or none does.
 #include "owner/RequestError.h"
-#include "owner/peers/Digest.h"
-#include "owner/peers/Group.h"
-#include "owner/peers/JointMessage.h"
-#include "owner/peers/Peers.h"
 #include "runtime/signing/SigningKey.h"
 #include "test/owner/Support.h"
 
@@ -214,7 +210,8 @@ TEST_F(JointSteps, MembersThatWereToldDifferentThingsCommitNothing) {
     }
     // The member that sees it first says so; the others may hear only that it ended the step.
     const bool isOfDigest = std::any_of(errors.begin(), errors.end(), [&](const std::string &error) {
-      return error.find(at == 5 ? "for member 1" : "was sent another message of this step") != std::string::npos;
+      return error.find(at == 5 ? "another attempt at this one" : "was sent another message of this step") !=
+             std::string::npos;
     });
     EXPECT_TRUE(isOfDigest) << at << " " << errors[0] << " | " << errors[1];
     EXPECT_EQ(std::vector<size_t>({kept(0), kept(1), kept(2)}), std::vector<size_t>({1, 2, 1}))
@@ -222,6 +219,43 @@ TEST_F(JointSteps, MembersThatWereToldDifferentThingsCommitNothing) {
   }
   one.attempt = 7;
   EXPECT_EQ(sendAll(one), std::vector<std::string>(kOwners, "")) << "the number is not used up";
+}
+
+TEST_F(JointSteps, AnAttemptThatOneMemberFailedRunsAtNone) {
+  join();
+  const StepRequest one = step(5);
+  StepRequest wrong = one;
+  wrong.results = {5};
+  EXPECT_NE(send({bytesFor(0, wrong), "", ""})[0], "");
+  std::vector<std::string> errors = sendAll(one); // the same attempt
+  EXPECT_NE(errors[0].find("attempt 0 at message 1 of the group has begun here before"), std::string::npos)
+      << errors[0];
+  EXPECT_NE(errors[1], "");
+  EXPECT_NE(errors[2], "");
+  expectNothingKept();
+  StepRequest next = one;
+  next.attempt = 1;
+  EXPECT_EQ(sendAll(next), std::vector<std::string>(kOwners, ""));
+}
+
+TEST_F(JointSteps, AProgramFromBeforeTheGroupIsAskedForAgain) {
+  EXPECT_NE(send({bytesFor(0, step(5)), "", ""})[0], "") << "a session without a group plays no roles";
+  const auto encoded = encode("module attributes {sojourn.promotion = \"torch\", sojourn.phase = \"core\"} {\n"
+                              "  func.func @step(%x: tensor<f64> {sojourn.kind = \"upload\"}) -> (tensor<f64> "
+                              "{sojourn.result = \"keep\"}) {\n    return %x : tensor<f64>\n  }\n}\n");
+  StepRequest alone;
+  alone.session = clients[0]->session;
+  alone.sequence = 1;
+  alone.hash.assign(encoded.hash.begin(), encoded.hash.end());
+  alone.program = encoded.program;
+  alone.debug = encoded.debug;
+  alone.results = {3, 4}; // one too many
+  EXPECT_NE(clients[0]->send(stepBytes(alone)).error(), "");
+  join();
+  alone.program = alone.debug = "";
+  alone.results = {3};
+  const Reply reply = clients[0]->send(stepBytes(alone));
+  EXPECT_EQ(reply.kind(), wire::ReplyBody_NeedProgram) << reply.error();
 }
 
 TEST_F(JointSteps, AFailureOfOneMemberIsAFailureOfAll) {
@@ -452,151 +486,6 @@ TEST_F(JointSteps, ValuesOfOtherClientsAreNotBorrowed) {
   EXPECT_EQ(owner.liveHandles(), 1u) << "the borrowed one stays";
   EXPECT_EQ(again.send(releaseBytes(again.session, {1, 2})).error(), "");
   EXPECT_EQ(owner.liveHandles(), 0u);
-}
-
-/// Sides of a group without owners around them.
-class Groups : public testing::Test {
-protected:
-  void SetUp() override {
-    for (size_t role = 0; role < 3; ++role) {
-      keys.push_back(signing::SigningKey::generate().publicKey());
-      peers.push_back(Peers::open(keys[role], /*isNeighbour=*/true));
-    }
-    for (unsigned role = 0; role < 3; ++role) {
-      groups.push_back(llvm::cantFail(peers[role]->join(id, role, keys)));
-    }
-  }
-  PeerFrame frame(PeerFrame::Kind kind, StepPoint point, uint32_t exchange = 0) const {
-    PeerFrame made;
-    made.kind = kind;
-    made.point = point;
-    made.exchange = exchange;
-    return made;
-  }
-  std::string awaited(StepPoint point, PeerFrame::Kind kind, uint32_t exchange = 0, int waitMs = 50) {
-    auto came = groups[0]->await(point, kind, exchange, {}, &stop, milliseconds(waitMs));
-    return came ? came->endedBy ? "ended by " + std::to_string(*came->endedBy) : "" : textOf(came.takeError());
-  }
-
-  GroupId id{1, 2, 3};
-  std::vector<signing::PublicKey> keys;
-  std::vector<std::shared_ptr<Peers>> peers;
-  std::vector<std::shared_ptr<Group>> groups;
-  runtime::StopFlag stop{false};
-};
-
-TEST_F(Groups, FramesAreTakenInTheirOrder) {
-  using Kind = PeerFrame::Kind;
-  groups[1]->send(frame(Kind::Terms, {1, 0, 0}, 0));
-  groups[2]->send(frame(Kind::Terms, {1, 0, 0}, 0));
-  groups[2]->send(frame(Kind::Ready, {1, 0, 0}, 1)); // ahead
-  EXPECT_EQ(awaited({1, 0, 0}, Kind::Terms), "");
-  EXPECT_NE(awaited({1, 0, 0}, Kind::Ready, 1).find("for member 1"), std::string::npos);
-  groups[1]->send(frame(Kind::Ready, {1, 0, 0}, 1));
-  EXPECT_EQ(awaited({1, 0, 0}, Kind::Ready, 1), "");
-  groups[1]->send(frame(Kind::Ready, {1, 0, 0}, 1)); // twice: of a step that is over
-  groups[1]->send(frame(Kind::Terms, {2, 0, 0}));
-  groups[2]->send(frame(Kind::Terms, {2, 0, 0}));
-  EXPECT_EQ(awaited({2, 0, 0}, Kind::Terms), "");
-}
-
-TEST_F(Groups, OfAnAttemptThatFailedNothingIsTaken) {
-  using Kind = PeerFrame::Kind;
-  groups[1]->send(frame(Kind::Terms, {1, 0, 0}));
-  groups[1]->send(frame(Kind::End, {1, 0, 0}));
-  groups[1]->send(frame(Kind::Terms, {1, 1, 0}));
-  groups[2]->send(frame(Kind::Terms, {1, 1, 0}));
-  EXPECT_EQ(awaited({1, 1, 0}, Kind::Terms), "");
-}
-
-TEST_F(Groups, WhatNoMemberSendsIsRefused) {
-  using Kind = PeerFrame::Kind;
-  groups[1]->send(frame(Kind::Ready, {1, 0, 0}));
-  EXPECT_NE(awaited({1, 0, 0}, Kind::Terms).find("member 1 (the owner with key"), std::string::npos);
-  EXPECT_NE(awaited({1, 0, 0}, Kind::Terms).find("sent a frame of another exchange"), std::string::npos);
-  groups[1]->send(frame(Kind::Terms, {2, 0, 0}, 1));
-  EXPECT_NE(awaited({2, 0, 0}, Kind::Terms).find("sent a frame of another exchange"), std::string::npos);
-  PeerFrame other = frame(Kind::Terms, {3, 0, 0});
-  other.digest[31] = 1;
-  groups[2]->send(other);
-  EXPECT_NE(awaited({3, 0, 0}, Kind::Terms).find("was sent another message of this step"), std::string::npos);
-  EXPECT_NE(awaited({4, 0, 0}, Kind::Terms).find("for member 1"), std::string::npos);
-  for (size_t at = 0; at <= Group::kWaitingMost; ++at) {
-    groups[1]->send(frame(Kind::Terms, {4, 1 + at, 0}));
-  }
-  EXPECT_NE(awaited({4, 0, 0}, Kind::Terms).find("more frames than a step has"), std::string::npos);
-}
-
-TEST_F(Groups, StrangersAreNotHeard) {
-  using Kind = PeerFrame::Kind;
-  const auto stranger = Peers::open(signing::SigningKey::generate().publicKey(), /*isNeighbour=*/true);
-  stranger->send(keys[0], id, frame(Kind::End, {1, 0, 0}));
-  peers[0]->take(keys[0], id, frame(Kind::End, {1, 0, 0})); // in its own name
-  peers[1]->send(keys[0], GroupId{9}, frame(Kind::End, {1, 0, 0}));
-  groups[1]->send(frame(Kind::Terms, {1, 0, 0}));
-  groups[2]->send(frame(Kind::Terms, {1, 0, 0}));
-  EXPECT_EQ(awaited({1, 0, 0}, Kind::Terms), "");
-}
-
-TEST_F(Groups, AStopEndsAWaitButNotThatForACommit) {
-  using Kind = PeerFrame::Kind;
-  stop = true;
-  EXPECT_NE(awaited({1, 0, 0}, Kind::Terms, 0, 60'000).find("was stopped"), std::string::npos);
-  groups[1]->send(frame(Kind::Terms, {1, 0, 0}));
-  groups[2]->send(frame(Kind::Terms, {1, 0, 0}));
-  stop = false;
-  JointMessage message(*groups[0], {1, 0, 0}, {}, 1, stop, milliseconds(10));
-  std::thread others([&] {
-    stop = true;
-    std::this_thread::sleep_for(milliseconds(100));
-    groups[1]->send(frame(Kind::Ready, {1, 0, 0}, 1));
-    groups[2]->send(frame(Kind::Ready, {1, 0, 0}, 1));
-  });
-  EXPECT_EQ(textOf(message.ready()), "");
-  others.join();
-}
-
-TEST_F(Groups, AStepWithoutExchangesHasABarrier) {
-  JointMessage message(*groups[0], {1, 0, 0}, {}, 1, stop, milliseconds(50));
-  std::thread others([&] { // of a member that waits without end
-    std::this_thread::sleep_for(milliseconds(500));
-    for (size_t role : {1, 2}) {
-      groups[role]->send(frame(PeerFrame::Kind::End, {1, 0, 0}));
-    }
-  });
-  EXPECT_NE(textOf(message.ready()).find("waited 0 s for member 1"), std::string::npos);
-  others.join();
-}
-
-TEST_F(Groups, AMemberThatIsReadyAndGoesHasCommitted) {
-  using Kind = PeerFrame::Kind;
-  groups[1]->send(frame(Kind::Ready, {1, 0, 0}));
-  groups[2]->send(frame(Kind::Ready, {1, 0, 0}));
-  groups.resize(1);
-  EXPECT_EQ(awaited({1, 0, 0}, Kind::Ready), "");
-  EXPECT_NE(awaited({2, 0, 0}, Kind::Terms).find("has left the group"), std::string::npos);
-}
-
-TEST_F(Groups, AMessageThatIsDroppedTellsTheOthers) {
-  using Kind = PeerFrame::Kind;
-  { JointMessage message(*groups[1], {1, 0, 0}, {}, 2, stop, milliseconds(10)); }
-  EXPECT_EQ(awaited({1, 0, 0}, Kind::Terms), "ended by 1");
-  {
-    JointMessage message(*groups[2], {2, 0, 0}, {}, 1, stop, milliseconds(10));
-    message.cancel();
-  }
-  EXPECT_NE(awaited({2, 0, 0}, Kind::Terms).find("for member 1"), std::string::npos) << "nothing came";
-}
-
-TEST(GroupIds, TellClientsNoncesAndOrdersApart) {
-  const signing::PublicKey a{1}, b{2};
-  const GroupId id = groupIdOf("nonce", "client", {a, b});
-  EXPECT_EQ(id, groupIdOf("nonce", "client", {a, b}));
-  for (const GroupId &other : {groupIdOf("noncf", "client", {a, b}), groupIdOf("nonce", "cliens", {a, b}),
-                               groupIdOf("nonce", "client", {b, a}), groupIdOf("nonceclient", "", {a, b}),
-                               groupIdOf("nonce", "client", {a, b, b})}) {
-    EXPECT_NE(id, other);
-  }
 }
 
 } // namespace sojourn::owner::test
