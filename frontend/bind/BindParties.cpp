@@ -16,9 +16,14 @@ namespace sojourn::frontend {
 namespace {
 
 /// Roles that have the value, or rows of it, and whether each of them has all of it. None outside of groups, and of a
-/// value that no step has computed yet.
+/// value that no step has computed yet. None, too, for torch's wrappers (of vmap, of grad), which are remote by their
+/// device alone.
 py::object placeOf(const at::Tensor &tensor) {
-  const Storage &storage = *remoteImpl(tensor)->remoteStorage();
+  const auto *impl = dynamic_cast<const RemoteTensorImpl *>(tensor.unsafeGetTensorImpl());
+  if (!impl) {
+    return py::none();
+  }
+  const Storage &storage = *impl->remoteStorage();
   const auto session = Session::of(storage.device);
   DeviceLock lock(storage.device->mutex());
   if (!session->isGroup() || (!storage.handle && !storage.upload.defined())) {
