@@ -10,6 +10,7 @@
 #include "frontend/tables/Rows.h"
 #include "frontend/flight/Flights.h"
 #include "runtime/privacy/Plan.h"
+#include "runtime/signing/SigningKey.h"
 
 #include <algorithm>
 #include <set>
@@ -52,12 +53,7 @@ void Owner::share(const std::string &name, const std::vector<Owner> &with, const
   }
   std::vector<std::string> keys;
   for (const Owner &other : with) {
-    std::string digits;
-    for (const char byte : other.session()->connection().client().saidKey()) {
-      digits += "0123456789abcdef"[static_cast<uint8_t>(byte) >> 4];
-      digits += "0123456789abcdef"[static_cast<uint8_t>(byte) & 15];
-    }
-    keys.push_back(std::move(digits));
+    keys.push_back(signing::keyText(other.session()->connection().memberKey()));
   }
   registrar_->share(name, keys, level);
 }

@@ -16,7 +16,7 @@ struct CallControl {
   std::atomic<uint32_t> *progress = nullptr;
   bool *isSent = nullptr;    ///< set right before the call
   size_t answerBuffers = 16; ///< at most
-  /// Of a joint step: sends the frames of an exchange, and returns those that came. Null: the step waits for nobody.
+  /// Sends the frames of an exchange to the other members and returns theirs. Null unless the step is joint.
   std::function<llvm::Expected<Memory>(Memory frames)> exchange = nullptr;
 };
 

@@ -173,6 +173,8 @@ private:
   llvm::Error change(llvm::ArrayRef<const char *> statements, llvm::ArrayRef<std::string> parameters,
                      const char *doing);
   llvm::Error checkThere(const DatasetRecord &record);
+  /// Error where no dataset has the name. Within a transaction.
+  llvm::Error checkNamed(const std::string &name);
   llvm::Error leaveFiles(const DatasetRecord &record);
   /// All of the changes, or none where they fail.
   llvm::Error transact(llvm::function_ref<llvm::Error()> changes);

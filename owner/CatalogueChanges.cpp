@@ -130,15 +130,20 @@ llvm::Error Catalogue::replaceDataset(const DatasetRecord &old, const DatasetRec
   });
 }
 
+llvm::Error Catalogue::checkNamed(const std::string &name) {
+  Statement read(database, "SELECT 1 FROM datasets WHERE name = ?");
+  const int state = read.bind(name).step();
+  if (state == SQLITE_DONE) {
+    return failure("no dataset is named '" + name + "'; 'sojourn-owner datasets' lists all datasets");
+  }
+  return state == SQLITE_ROW ? llvm::Error::success() : lastError("reading a dataset");
+}
+
 llvm::Error Catalogue::setDescription(const std::string &name, const Description &description) {
   return transact([&]() -> llvm::Error {
-    Statement read(database, "SELECT 1 FROM datasets WHERE name = ?");
-    if (int state = read.bind(name).step(); state != SQLITE_ROW) {
-      return state == SQLITE_DONE
-                 ? failure("no dataset is named '" + name + "'; 'sojourn-owner datasets' lists all datasets")
-                 : lastError("reading a dataset");
+    if (llvm::Error error = checkNamed(name)) {
+      return error;
     }
-    read.reset();
     return change({"INSERT OR REPLACE INTO descriptions VALUES(?, ?, ?)"},
                   {name, description.text, llvm::join(description.tags, "\n")}, "describing a dataset");
   });

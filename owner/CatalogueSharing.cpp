@@ -33,13 +33,9 @@ llvm::Expected<Sharing> Catalogue::sharing(const Source &source, const signing::
 llvm::Error Catalogue::setSharing(const std::string &name, const std::vector<signing::PublicKey> &members,
                                   Sharing sharing) {
   return transact([&]() -> llvm::Error {
-    Statement read(database, "SELECT 1 FROM datasets WHERE name = ?");
-    if (int state = read.bind(name).step(); state != SQLITE_ROW) {
-      return state == SQLITE_DONE
-                 ? failure("no dataset is named '" + name + "'; 'sojourn-owner datasets' lists all datasets")
-                 : lastError("reading a dataset");
+    if (llvm::Error error = checkNamed(name)) {
+      return error;
     }
-    read.reset();
     for (const signing::PublicKey &member : members) {
       if (llvm::Error error = change({"INSERT OR REPLACE INTO sharing VALUES(?, ?, ?)"},
                                      {name, signing::keyText(member), sharingName(sharing)}, "sharing a dataset")) {

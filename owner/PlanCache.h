@@ -22,7 +22,7 @@
 namespace sojourn::owner {
 
 /// Hashes of the program bytes and of the debug bytes, both taken here: locations belong to who
-/// sent them and must not appear in another client's errors. Of a joint program, each role has a plan of its own.
+/// sent them and must not appear in another client's errors. A joint program has a plan per role.
 struct PlanKey {
   runtime::ProgramHash program{}, debug{};
   RoleOfGroup role = {};

@@ -79,14 +79,14 @@ LAYERS = {
     "frontend/recording": "dialect/Signature frontend frontend/shapes frontend/recording/Trace frontend/recording/TraceWalk "
     "frontend/recording/Origin frontend/tables/TableRecords passes/Lowered runtime runtime/wire torch",
     "frontend/session": "frontend frontend/wire frontend/compile frontend/recording frontend/recording/Trace runtime "
-    "runtime/wire torch",
+    "runtime/signing runtime/wire torch",
     # Open traces on their way to their owners.
     "frontend/flight": "frontend frontend/compile frontend/recording frontend/recording/Origin frontend/recording/TraceWalk "
     "frontend/session torch",
     "frontend/tables": "dialect/Part frontend frontend/tables/TableRecords frontend/wire frontend/compile frontend/recording "
     "frontend/session runtime runtime/privacy runtime/terms/Defaults runtime/wire torch",
     "frontend/Sojourn": "frontend frontend/wire frontend/flight frontend/recording frontend/session frontend/tables runtime/privacy "
-    "runtime/wire torch",
+    "runtime/signing runtime/wire torch",
     "frontend/Scope": "frontend/Sojourn torch",
     "frontend/replay": "dialect/Signature frontend frontend/Sojourn frontend/flight frontend/recording frontend/recording/Origin "
     "frontend/recording/TraceWalk frontend/session torch",

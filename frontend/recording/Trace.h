@@ -67,7 +67,7 @@ private:
 /// element, rank, entry sizes...)...
 enum class Record : Word { Op = 1, Outputs = 2, DefaultFloat = 3 };
 
-/// What an input is: a State or an Upload (dialect/Signature.h). Its word says, too, where a state of a group lies.
+/// Kinds of inputs: State and Upload (dialect/Signature.h). The word of an input also has the place of a state.
 using InputKind = StepArg;
 
 /// Places that inputs name; ids are stable within a process. 0 is a place at all members, and any of a single owner.

@@ -30,16 +30,9 @@ Connection::Connection(std::unique_ptr<Transport> transport, std::shared_ptr<Ide
 
 /// Where one owner refuses, the sessions at the others end at once.
 Connection::Connection(const std::vector<const Connection *> &members, RemoteDevice &device) : device_(device) {
-  std::vector<std::string> keys;
+  std::vector<signing::PublicKey> keys;
   for (const Connection *member : members) {
-    identity_ = member->identity_;
-    const Client &client = member->client();
-    if (client.saidKey().empty()) {
-      raise(ErrorKind::Unsupported, "the owner at " + member->address() +
-                                        " takes part in no groups: it is of another release, or written for single "
-                                        "owners alone");
-    }
-    keys.push_back(client.saidKey());
+    keys.push_back(member->memberKey());
   }
   translated([&] {
     try {
@@ -86,6 +79,15 @@ std::string Connection::address() const {
     all += (all.empty() ? "" : ", ") + lane.client->transport().name();
   }
   return lanes_.size() == 1 ? all : "the group of " + all;
+}
+
+const signing::PublicKey &Connection::memberKey() const {
+  if (!client().saidKey()) {
+    raise(ErrorKind::Unsupported, "the owner at " + address() +
+                                      " takes part in no groups: it is of another release, or written for single "
+                                      "owners alone");
+  }
+  return *client().saidKey();
 }
 
 void Connection::addOthers(Counters &counters) const {

@@ -9,6 +9,7 @@
 #include "frontend/session/MemberThread.h"
 #include "frontend/wire/Client.h"
 #include "frontend/wire/Identity.h"
+#include "runtime/signing/SigningKey.h"
 
 #include <array>
 #include <atomic>
@@ -37,6 +38,8 @@ public:
   RemoteDevice &device() const { return device_; }
   /// Not of an offline session. Of a group that of its first member.
   Client &client() const { return *lanes_[0].client; }
+  /// The key by which owners know this one. Throws Error (Unsupported) where it takes part in no groups.
+  const signing::PublicKey &memberKey() const;
   /// Adds the counts of the other members' clients.
   void addOthers(Counters &counters) const;
 

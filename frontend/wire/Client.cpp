@@ -12,6 +12,7 @@
 #include <sodium.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <utility>
 
 namespace sojourn::frontend {
@@ -75,7 +76,15 @@ void Client::welcome(const schema::Reply &reply) {
   session_ = body.session();
   transport_->setSession(session_);
   account_ = textOf(body.account());
-  saidKey_ = body.key() ? std::string(body.key()->begin(), body.key()->end()) : std::string();
+  saidKey_.reset();
+  if (body.key() && body.key()->size() != sizeof(signing::PublicKey)) {
+    throw Error(ErrorKind::OwnerError, "the owner states a key of " + std::to_string(body.key()->size()) +
+                                           " bytes, expected " + std::to_string(sizeof(signing::PublicKey)) +
+                                           "; ask the data owner");
+  }
+  if (body.key()) {
+    std::copy(body.key()->begin(), body.key()->end(), saidKey_.emplace().begin());
+  }
 }
 
 void Client::prove(Identity &identity, const std::string &name, const std::string &nonce, const Answer &answer) {
@@ -122,17 +131,14 @@ std::string Client::drawNonce() {
   return nonce;
 }
 
-void Client::join(uint8_t role, const std::string &nonce, const std::vector<std::string> &keys) {
+void Client::join(uint8_t role, const std::string &nonce, const std::vector<signing::PublicKey> &keys) {
   Request request(transport_->allocator());
-  auto bytes = [&](const std::string &text) {
-    return request.CreateVector(reinterpret_cast<const uint8_t *>(text.data()), text.size());
-  };
   std::vector<flatbuffers::Offset<schema::Member>> members;
-  for (const std::string &key : keys) {
-    members.push_back(schema::CreateMember(request, bytes(key)));
+  for (const signing::PublicKey &key : keys) {
+    members.push_back(schema::CreateMember(request, request.CreateVector(key.data(), key.size())));
   }
   auto memberVector = request.CreateVector(members);
-  auto nonceBytes = bytes(nonce);
+  auto nonceBytes = request.CreateVector(reinterpret_cast<const uint8_t *>(nonce.data()), nonce.size());
   Answer answer = exchange(request.finish(schema::CreateJoin(request, session_, role, nonceBytes, memberVector)));
   expect<schema::Joined>(parseReply(answer.bytes));
 }

@@ -5,6 +5,7 @@
 
 #include "frontend/Raise.h"
 #include "frontend/recording/Trace.h"
+#include "runtime/signing/SigningKey.h"
 #include "runtime/terms/Defaults.h"
 #include "runtime/wire/Meaning.h"
 #include "runtime/wire/Message.h"
@@ -184,15 +185,15 @@ public:
   /// `endRun`: number of a training run that is over, so that what it did not use is returned; 0: none.
   BudgetInfo budget(const std::string &dataset, uint64_t endRun);
   void bye();
-  /// Makes the session that of a group's member, before its first step. `keys`: of all members, 32 bytes each.
-  void join(uint8_t role, const std::string &nonce, const std::vector<std::string> &keys);
+  /// Makes the session that of a group's member, before its first step. `keys`: of all members.
+  void join(uint8_t role, const std::string &nonce, const std::vector<signing::PublicKey> &keys);
   /// Gives values of another session of this client at the owner (0: at another member of the group) handles here.
   void borrow(uint64_t from, const std::vector<uint64_t> &handles, const std::vector<uint64_t> &as);
   uint64_t session() const { return session_; }
   /// 32 random bytes.
   static std::string drawNonce();
-  /// The owner's public key as it says, 32 bytes; nothing proves it. Empty: it takes part in no groups.
-  const std::string &saidKey() const { return saidKey_; }
+  /// The public key that the owner states; nothing proves it. None: it takes part in no groups.
+  const std::optional<signing::PublicKey> &saidKey() const { return saidKey_; }
   /// Numbers of uploads up to this one are used up.
   uint64_t lastUpload() const { return lastUpload_; }
   void skipUploads(uint64_t last) { lastUpload_ = std::max(lastUpload_, last); }
@@ -222,7 +223,8 @@ private:
   void prove(Identity &identity, const std::string &name, const std::string &nonce, const Answer &challenge);
 
   std::unique_ptr<Transport> transport_;
-  std::string account_, saidKey_;
+  std::string account_;
+  std::optional<signing::PublicKey> saidKey_;
   uint64_t session_ = 0, lastUpload_ = 0;
   uint64_t sequence_ = 0; ///< number of the last step that is known to have committed
   bool answers_ = true;   ///< whether the last request was answered

@@ -20,7 +20,7 @@ namespace sojourn::owner {
 /// calls; there is no other way yet.
 class Peers final : public GroupPort, public std::enable_shared_from_this<Peers> {
 public:
-  /// `isNeighbour`: known to the owners of this process that are neighbours, too. Else it knows nobody.
+  /// `isNeighbour`: the neighbours of this process know it, and it knows them. Otherwise it knows no owner.
   static std::shared_ptr<Peers> open(const signing::PublicKey &own, bool isNeighbour);
   ~Peers() override;
   Peers(const Peers &) = delete;

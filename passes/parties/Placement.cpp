@@ -140,7 +140,7 @@ private:
       return refuseRows(op, *parts, "reads a table at row numbers that lie at several roles");
     }
     if (parts) {
-      // What the only role of the rows has is as good as known.
+      // The only role of the rows may use its own values beside them.
       return (roles & ~rolesOf(*parts->segments)) != 0 || (roles != 0 && parts->segments->size() > 1)
                  ? refuseRole(op, roles, *parts)
                  : placeRows(op, *parts);

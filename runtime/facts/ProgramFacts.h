@@ -25,8 +25,8 @@ struct RunMemory {
   bool operator==(const RunMemory &) const = default;
 };
 
-/// Of a program that is one role's part of a joint step: what a message has for all roles, and what of it is the
-/// part's.
+/// Facts of one role's part of a joint step: the counts of a message, which are for all roles, and the positions of
+/// the part's own arguments and results in it.
 struct JointFacts {
   uint32_t role = 0, parties = 0;
   std::array<uint32_t, kStepArgs.size()> counts{}; ///< arguments of the joint step, by kind

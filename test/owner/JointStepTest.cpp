@@ -45,15 +45,10 @@ protected:
       limits.memberWaitMs = 300;
       owners.push_back(std::make_unique<Owner>(environment, limits));
       keys.push_back(*signing::parseKey(owners.back()->key()));
-      RegisterOptions options;
-      options.name = "t";
-      options.policy = Policy::open;
       for (size_t row = 0; row < 4; ++row) {
         rows[at][row] = static_cast<double>(10 * at + row);
       }
-      DatasetSource source;
-      source.arrays = {{"a", runtime::Element::f64, 4, rows[at].data(), {}}};
-      ASSERT_EQ(textOf(owners.back()->registerDataset(source, options)), "");
+      registerTable(at);
     }
     for (size_t at = 0; at < kOwners; ++at) {
       for (size_t other = 0; other < kOwners; ++other) {
@@ -63,6 +58,15 @@ protected:
       }
       clients.push_back(std::make_unique<Client>(*owners[at]));
     }
+  }
+
+  void registerTable(size_t at) {
+    RegisterOptions options;
+    options.name = "t";
+    options.policy = Policy::open;
+    DatasetSource source;
+    source.arrays = {{"a", runtime::Element::f64, 4, rows[at].data(), {}}};
+    ASSERT_EQ(textOf(owners[at]->registerDataset(source, options)), "");
   }
 
   void join(const std::string &nonce = std::string(32, 'n')) {
@@ -97,7 +101,7 @@ protected:
     request.results = {id, id + 1};
     return request;
   }
-  /// What a client sends to a member: tables of all of them, whose versions the client knows.
+  /// The message of a client to a member. It names the tables of all members, with their versions.
   std::string bytesFor(size_t role, StepRequest request) {
     request.session = clients[role]->session;
     request.sequence = sequence;
@@ -219,6 +223,17 @@ TEST_F(JointSteps, MembersThatWereToldDifferentThingsCommitNothing) {
   }
   one.attempt = 7;
   EXPECT_EQ(sendAll(one), std::vector<std::string>(kOwners, "")) << "the number is not used up";
+}
+
+TEST_F(JointSteps, ATableIsSharedAnewAfterItsNameWasFree) {
+  join();
+  EXPECT_EQ(sendAll(step(5)), std::vector<std::string>(kOwners, ""));
+  ASSERT_EQ(textOf(owners[2]->removeDataset("t")), "");
+  registerTable(2);
+  sequence = 2;
+  const auto errors = sendAll(step(7));
+  EXPECT_NE(errors[2].find("does not share it with member 0"), std::string::npos) << errors[2];
+  EXPECT_EQ(errors[0].find("Peer: member 2"), 0u) << errors[0];
 }
 
 TEST_F(JointSteps, AnAttemptThatOneMemberFailedRunsAtNone) {

@@ -138,6 +138,7 @@ NOT_SHOWN = {
         "this group has ended, because its members may stand at different steps: make a new one with "
         "sojourn.parties(...) and start from a checkpoint",
         "a member of the group published fewer values than its part has",
+        "the owner states a key of ",
         " bytes of its rows of a value, expected ",
         "): the group has ended, and its values with it; make a new one and start from a checkpoint",
         "a group has at least 2 owners, got none",

@@ -9,6 +9,7 @@ import os
 import pathlib
 import re
 import stat
+import struct
 
 import pytest
 import torch
@@ -357,3 +358,21 @@ def test_keygen_says_what_to_do_and_never_overwrites(tmp_path):
     assert path.read_text().split()[-1] == secret
     assert "keygen" in command("sojourn", "--help") and "FILE.pub" in command("sojourn", "keygen", "--help")
     assert "A subcommand is required" in command("sojourn", code=2)
+
+
+def test_a_stated_key_of_another_size_is_an_error():
+    """The key by which owners of a group know each other, as an owner states it in its welcome."""
+    import _sojourn
+
+    embedded = _sojourn.EmbeddedOwner()
+    stated = struct.pack("<I", 32) + bytes.fromhex(embedded.key)
+    seen = []
+
+    def handle(request):
+        reply = bytes(embedded.handle(request))
+        seen.append(reply.count(stated))
+        return reply.replace(stated, struct.pack("<I", 31) + stated[4:])
+
+    with pytest.raises(sojourn.Error, match="the owner states a key of 31 bytes, expected 32; ask the data owner"):
+        _sojourn.Session(handle, "far")
+    assert seen[0] == 1

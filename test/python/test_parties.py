@@ -159,7 +159,7 @@ def test_loops_and_replays_give_the_same(hospitals, rng, replays):
 
 def test_several_steps_travel_in_one_message(hospitals, rng):
     three, seed = hospitals(48, 24), rng.randrange(1000)
-    net, optimizer = network(seed).to(three.parties.device), None
+    net = network(seed).to(three.parties.device)
     optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
 
     @sojourn.step
@@ -174,9 +174,7 @@ def test_several_steps_travel_in_one_message(hospitals, rng):
     batches = three.table.batches(COLUMNS, label="relapse", size=24, epochs=5, seed=seed)
     sojourn.loop(train, batches, per_trip=5)
     trips = three.parties.counters()["round_trips"] - before
-    assert trips < 2 * 15
-    expected, _ = trained(three.pooled, "cpu", seed, plain_step, make=torch.optim.SGD, epochs=5)
-    optimizer = torch.optim.SGD(expected.parameters(), lr=0.1)
+    assert trips < 15, "less than one trip to each owner for two steps"
     reference = network(seed)
     optimizer = torch.optim.SGD(reference.parameters(), lr=0.1)
     for x, y in three.pooled.batches(COLUMNS, label="relapse", size=24, epochs=5, seed=seed):
@@ -322,7 +320,7 @@ def test_groups_that_cannot_be(hospitals, rng):
     with pytest.raises(sojourn.Error, match="more than once"):
         sojourn.parties(alice, bob, alice)
     with pytest.raises(sojourn.Error, match="2 to 16 owners, got 17"):
-        sojourn.parties(*[sojourn.local() for _ in range(12)], *[alice] * 5)
+        sojourn.parties(*[alice] * 17)
     with pytest.raises(sojourn.Unsupported, match="takes part in no groups"):
         sojourn.parties(alice, sojourn.local(runtime="numpy"))
     alice.register("t", {"a": torch.ones(3)}, policy="open")
