@@ -219,7 +219,8 @@ llvm::Error serveUntilSignal(Owner &owner, const ServeSettings &settings, const 
   sigaddset(&signals, SIGTERM);
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);
   const auto workers = static_cast<unsigned>(settings.limits.requests) + kSpareWorkers;
-  auto server = Server::start(owner, {settings.listen, workers, settings.plainTcp});
+  auto server = Server::start(
+      owner, {.listen = settings.listen, .workers = workers, .plainTcp = settings.plainTcp, .peers = settings.peers});
   if (!server) {
     return server.takeError();
   }
@@ -228,6 +229,9 @@ llvm::Error serveUntilSignal(Owner &owner, const ServeSettings &settings, const 
     return status.takeError();
   }
   out << "listening on " << settings.listen << '\n';
+  if (!settings.peers.empty()) {
+    out << "other owners connect at " << settings.peers << '\n';
+  }
   out.flush();
   notifyServiceManager("READY=1");
   int signal = 0;

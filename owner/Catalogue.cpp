@@ -88,6 +88,11 @@ static constexpr const char *kAddSharing = R"sql(
     dataset TEXT NOT NULL, member TEXT NOT NULL, level TEXT NOT NULL, PRIMARY KEY(dataset, member));
 )sql";
 
+/// Likewise: other owners, by their names. The keys are hexadecimal.
+static constexpr const char *kAddPeers = R"sql(
+  CREATE TABLE IF NOT EXISTS peers(name TEXT PRIMARY KEY, key TEXT NOT NULL UNIQUE, address TEXT NOT NULL);
+)sql";
+
 /// In lines.
 static std::vector<std::string> tagsOf(const std::string &lines) {
   llvm::SmallVector<llvm::StringRef> tags;
@@ -214,7 +219,7 @@ llvm::Expected<std::unique_ptr<Catalogue>> Catalogue::open(const std::string &di
   const std::string addLog = has("log_use") ? "" : logSchema();
   for (const char *part : {version == 0 ? kSchema : "", version == 1 ? kAddShapes : "", version < 3 ? kAddPrivacy : "",
                            version < 4 ? kAddSubjects : "", kAddMeanings, kAddFormer, kAddDescriptions, kAddSharing,
-                           hasAccess ? "" : kAddAccess, addLog.c_str(), "COMMIT"}) {
+                           kAddPeers, hasAccess ? "" : kAddAccess, addLog.c_str(), "COMMIT"}) {
     if (llvm::Error error = catalogue->execute(part)) {
       return error;
     }

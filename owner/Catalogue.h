@@ -7,6 +7,7 @@
 #include "owner/Description.h"
 #include "owner/Sharing.h"
 #include "owner/ledger/DatabaseVersion.h"
+#include "owner/peers/PeerRecord.h"
 #include "runtime/Hash.h"
 
 #include "llvm/ADT/STLFunctionalExtras.h"
@@ -108,6 +109,12 @@ public:
   llvm::Expected<Sharing> sharing(const Source &source, const signing::PublicKey &member);
   /// For each of the owners; fails if no dataset has this name.
   llvm::Error setSharing(const std::string &name, const std::vector<signing::PublicKey> &members, Sharing sharing);
+  /// With whom, of other owners, a dataset is shared, by their keys; nothing where no dataset has this name.
+  llvm::Expected<std::vector<std::pair<std::string, Sharing>>> sharingOf(const std::string &name);
+  /// Other owners, by name. Adding fails where name or key is there, removing where the name is not.
+  llvm::Expected<std::vector<PeerRecord>> peers();
+  llvm::Error addPeer(const PeerRecord &peer);
+  llvm::Error removePeer(const std::string &name);
   /// What stands in the books now; of a version that is not there, those of a new one.
   llvm::Expected<PrivacyDefaults> defaults(const Source &source);
 

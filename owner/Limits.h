@@ -104,6 +104,8 @@ struct Limits {
   uint64_t overrunBits = 0;
   /// How long a joint step waits for another member of its group.
   int64_t memberWaitMs = 30'000;
+  /// Terms of other owners, over links, that wait for this one; in all.
+  size_t peerBytes = size_t{1} << 30;
   /// Threads that running steps share; 0: as many as the machine has.
   unsigned threads = 0;
   /// Worker processes at once, of sessions and of programs that are described or proved; 0: as many as a quarter of the

@@ -10,6 +10,7 @@
 #include "owner/Limits.h"
 #include "owner/Peer.h"
 #include "owner/Sharing.h"
+#include "owner/peers/PeerRecord.h"
 #include "runtime/signing/SigningKey.h"
 #include "runtime/wire/Message.h"
 
@@ -31,6 +32,7 @@ namespace sojourn::owner {
 class Accounts;
 struct Certificate;
 class OwnerState;
+class Peers;
 
 /// What was in the log of programs before.
 struct LoggedBefore {
@@ -113,6 +115,8 @@ public:
   /// What other owners may see of a dataset's rows in joint steps; at once. Fails if no dataset has this name, and for
   /// this owner itself.
   llvm::Error share(const std::string &name, const std::vector<signing::PublicKey> &members, Sharing sharing);
+  /// By their keys as 64 hexadecimal digits, those that something was said of.
+  llvm::Expected<std::vector<std::pair<std::string, Sharing>>> sharing(const std::string &name);
   /// What all clients together may learn about the people behind a dataset.
   llvm::Error setCap(const std::string &dataset, double epsilon, double delta);
   /// The budget of a client on a dataset: every release to it is within (epsilon, delta) differential privacy. The
@@ -131,6 +135,16 @@ public:
   llvm::Error checkClients(const std::vector<std::string> &clients);
   /// Clients, budgets and the ledger. Only after `status` was empty.
   Accounts &accounts();
+  /// Groups of owners, of which this one is a member. Likewise.
+  std::shared_ptr<Peers> groups();
+  /// Other owners that the data owner has registered, by their names: possible members of groups; at once. Errors: the
+  /// name is not valid, name or key is there already, the key is this owner's, or no owner connects to such an address.
+  llvm::Error addPeer(const PeerRecord &peer);
+  /// Groups with it end. Fails if no owner has this name.
+  llvm::Error removePeer(const std::string &name);
+  llvm::Expected<std::vector<PeerRecord>> peers();
+  llvm::Expected<PeerRecord> peer(const std::string &name);
+  const Limits &limits() const;
   /// Checks receipts; 64 hexadecimal digits.
   std::string key() const;
   /// What this owner shows over TLS: of its store, made at the first use; in memory one of its own. `renew`: another in

@@ -121,19 +121,6 @@ llvm::Error Owner::describe(const std::string &name, const std::string &text, co
   return state->store->catalogue().setDescription(name, *description);
 }
 
-llvm::Error Owner::share(const std::string &name, const std::vector<signing::PublicKey> &members, Sharing sharing) {
-  if (llvm::Error error = state->checkOpen()) {
-    return error;
-  }
-  for (const signing::PublicKey &member : members) {
-    if (member == state->accounts->key().publicKey()) {
-      return failure("dataset '" + name + "' is shared with its own owner; name the other members");
-    }
-  }
-  std::lock_guard lock(state->mutex);
-  return state->store->catalogue().setSharing(name, members, sharing);
-}
-
 llvm::Error Owner::removeClient(const std::string &client) {
   llvm::Error error = state->checkOpen();
   error = error ? std::move(error) : state->accounts->removeClient(client);

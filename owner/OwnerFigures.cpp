@@ -14,6 +14,17 @@ Figures Owner::figures() const {
   figures.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - state->started).count();
   std::tie(figures.smallRunning, figures.smallWaiting) = state->queue.counts(StepQueue::Lane::small);
   std::tie(figures.largeRunning, figures.largeWaiting) = state->queue.counts(StepQueue::Lane::large);
+  if (state->peers) {
+    const Peers::Counts counts = state->peers->counts();
+    const LinkFigures links = counts.links.value_or(LinkFigures());
+    figures.groups = counts.groups;
+    figures.groupsWaiting = counts.waiting;
+    figures.peers = links.registered;
+    figures.linkedPeers = links.linked;
+    figures.peerBytesSent = links.bytesSent;
+    figures.peerBytesReceived = links.bytesReceived;
+    figures.peerBytesWaiting = links.waitingBytes;
+  }
   std::lock_guard lock(state->mutex);
   const Sessions &sessions = state->sessions;
   figures.sessions = sessions.count();

@@ -112,7 +112,7 @@ llvm::Expected<sojourn::wire::Message> OwnerState::begin(const std::string &name
        " handles per session; sessions end after " + Twine(limits.leaseMs / 1000) + " idle seconds, or " +
        Twine(limits.goneMs / 1000) + " seconds after their connection")
           .str();
-  return welcomeReply(*session, text, account, environment.isNeighbour ? &accounts->key().publicKey() : nullptr);
+  return welcomeReply(*session, text, account, &accounts->key().publicKey());
 }
 
 } // namespace sojourn::owner

@@ -124,10 +124,20 @@ const NumberSetting kNumbers[] = {
      "on SIGTERM or SIGINT, time that steps under way have for their end; a second signal ends them", 0, kWeek, false,
      [](const ServeSettings &s) { return s.drainSeconds; },
      [](ServeSettings &s, double value) { s.drainSeconds = value; }},
+    {"groups", "member_seconds", "", "how long a step waits for the other owners of its group to begin it", 0.1, kWeek,
+     false, [](const ServeSettings &s) { return static_cast<double>(s.limits.memberWaitMs) / 1000; },
+     [](ServeSettings &s, double value) { s.limits.memberWaitMs = whole<int64_t>(1000 * value); }},
+    {"groups", "waiting_bytes", "", "bytes of other owners' values that wait for steps of this one, in all", 1,
+     kBytesMost, true, [](const ServeSettings &s) { return static_cast<double>(s.limits.peerBytes); },
+     [](ServeSettings &s, double value) { s.limits.peerBytes = whole<size_t>(value); }},
 };
 
 const TextSetting kTexts[] = {
     {"listen", "--listen", "ipc:///path/to.sock or tls+tcp://host:port", &ServeSettings::listen},
+    {"peers", "--peers",
+     "ipc:///path/to.sock or tls+tcp://host:port where other owners connect ('sojourn-owner peer'), for programs over "
+     "the tables of several owners; default: none do",
+     &ServeSettings::peers},
     {"metrics", "--metrics", "host:port on which to answer HTTP requests for /metrics (Prometheus) and /health",
      &ServeSettings::metrics},
     {"log", "--log", "form of the log: text or json, one line each", &ServeSettings::log},
@@ -284,6 +294,12 @@ llvm::Error checkSettings(const ServeSettings &settings) {
                    "listen = \"...\" in the file of --config");
   }
   if (std::string problem = sojourn::wire::addressProblem(printableName(settings.listen), settings.plainTcp);
+      !problem.empty()) {
+    return failure(problem);
+  }
+  if (std::string problem = settings.peers.empty()
+                                ? std::string()
+                                : sojourn::wire::addressProblem(printableName(settings.peers), settings.plainTcp);
       !problem.empty()) {
     return failure(problem);
   }

@@ -16,6 +16,7 @@ namespace sojourn::owner {
 struct ServeSettings {
   std::string listen;               ///< ipc:///path or tls+tcp://host:port
   bool plainTcp = false;            ///< also tcp:// on this machine
+  std::string peers;                ///< where other owners connect, likewise; empty: nowhere
   std::string metrics;              ///< host:port of /metrics and /health; empty: none
   std::string log = "text";         ///< or "json"
   double drainSeconds = 0;          ///< for steps under way, once the server is to end

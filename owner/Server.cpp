@@ -3,26 +3,21 @@
 // themselves. Requests are served by threads of the server, too: steps take long.
 #include "owner/Server.h"
 
-#include "owner/Certificate.h"
 #include "owner/Connection.h"
 #include "owner/Error.h"
+#include "owner/Listener.h"
 #include "owner/RunningSteps.h"
 #include "owner/Workers.h"
-#include "runtime/stream/Inproc.h"
-#include "runtime/stream/KeepAlive.h"
+#include "owner/links/PeerLinks.h"
 #include "runtime/wire/Address.h"
 
 #include <algorithm>
 #include <atomic>
 #include <condition_variable>
-#include <filesystem>
 #include <map>
 #include <mutex>
-#include <nng/supplemental/tls/tls.h>
-#include <optional>
 #include <spdlog/spdlog.h>
 #include <sys/resource.h>
-#include <sys/stat.h>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -60,23 +55,6 @@ size_t allowConnections(size_t most) {
   return std::max<size_t>(16, limit.rlim_cur > kOtherDescriptors ? limit.rlim_cur - kOtherDescriptors : 0);
 }
 
-/// The folder of a socket, made for this account alone; an error if something else stands where the socket is to be,
-/// which nng would remove.
-llvm::Error makeWay(const std::filesystem::path &path) {
-  std::error_code code;
-  const std::filesystem::file_status found = symlink_status(path, code);
-  if (exists(found) && !is_socket(found)) {
-    return failure("cannot listen on 'ipc://" + path.string() + "': there is " +
-                   (is_directory(found) ? "a folder" : "a file that is not a socket") +
-                   ", which stays as it is; listen on another path, or remove it");
-  }
-  const std::filesystem::path folder = path.parent_path();
-  if (create_directories(folder, code)) {
-    permissions(folder, std::filesystem::perms::owner_all, code);
-  }
-  return llvm::Error::success();
-}
-
 } // namespace
 
 class Server::State final : public ConnectionEvents {
@@ -96,6 +74,7 @@ public:
   }
   void serve(std::shared_ptr<Connection> connection, Request request) override;
   std::string_view introduction() const override {
+    const Certificate *certificate = listener->certificate();
     return certificate ? std::string_view(certificate->introduction) : std::string_view();
   }
   void closed(Connection &connection) override;
@@ -105,10 +84,6 @@ public:
 private:
   using Connections = std::map<uint64_t, std::shared_ptr<Connection>>;
 
-  int open(llvm::StringRef url);
-  int secure();
-  static void accepted(void *self);
-  void accept();
   void add(nng_stream *stream);
   void makeRoom();
   void answer(const std::shared_ptr<Connection> &connection, Request &request);
@@ -119,11 +94,8 @@ private:
   Owner &owner;
   const ServerOptions options;
   const size_t connectionsMost;
-  std::optional<Certificate> certificate;
-  std::string_view digest;
-  std::string inprocName;
-  nng_stream_listener *listener = nullptr;
-  nng_aio *acceptance = nullptr;
+  std::unique_ptr<Listener> listener;
+  std::unique_ptr<PeerLinks> links; ///< null: the owner takes part in no groups
   bool isOpen = false;
   Workers workers;
 
@@ -132,107 +104,31 @@ private:
   Connections connections;
   std::vector<std::shared_ptr<Connection>> gone; ///< closed, and not yet done with
   Connections answering;                         ///< with a request under way
-  bool acceptsLater = false, isStopping = false, isOver = false;
+  bool isStopping = false, isOver = false;
   std::thread housekeeper;
 };
 
-int Server::State::secure() {
-  const std::string_view bytes(reinterpret_cast<const char *>(certificate->digest.data()), certificate->digest.size());
-  digest = bytes;
-  nng_tls_config *config = nullptr;
-  int status = nng_tls_config_alloc(&config, NNG_TLS_MODE_SERVER);
-  status = status ? status : nng_tls_config_version(config, NNG_TLS_1_2, NNG_TLS_1_3);
-  status = status ? status : nng_tls_config_auth_mode(config, NNG_TLS_AUTH_MODE_NONE);
-  status =
-      status ? status : nng_tls_config_own_cert(config, certificate->pem.c_str(), certificate->keyPem.c_str(), nullptr);
-  status = status ? status : nng_stream_listener_set_ptr(listener, NNG_OPT_TLS_CONFIG, config);
-  if (config) {
-    nng_tls_config_free(config); // the listener holds it
-  }
-  return status;
-}
-
-int Server::State::open(llvm::StringRef url) {
-  llvm::StringRef rest = url;
-  if (rest.consume_front("inproc://")) {
-    inprocName = rest.str();
-    const int status = stream::listenInproc(inprocName, &listener);
-    inprocName = status ? "" : inprocName;
-    return status;
-  }
-  int status = nng_stream_listener_alloc(&listener, url.str().c_str());
-  if (status == 0 && url.starts_with("ipc://")) {
-    // nng's default lets every account of the machine in.
-    status = nng_stream_listener_set_int(listener, NNG_OPT_IPC_PERMISSIONS, S_IRUSR | S_IWUSR);
-  }
-  if (status == 0 && url.starts_with("t")) {
-    status = nng_stream_listener_set_bool(listener, NNG_OPT_TCP_NODELAY, true);
-    // Machines that vanish: watchListener sets the times.
-    status = status ? status : nng_stream_listener_set_bool(listener, NNG_OPT_TCP_KEEPALIVE, true);
-  }
-  status = status == 0 && certificate ? secure() : status;
-  status = status ? status : nng_stream_listener_listen(listener);
-  nng_sockaddr own{};
-  if (status == 0 && nng_stream_listener_get_addr(listener, NNG_OPT_LOCADDR, &own) == 0) {
-    if (own.s_family == NNG_AF_INET || own.s_family == NNG_AF_INET6) {
-      stream::watchListener(own.s_family == NNG_AF_INET ? own.s_in.sa_port : own.s_in6.sa_port);
-    }
-  }
-  return status;
-}
-
 llvm::Error Server::State::listen() {
-  const llvm::StringRef url(options.listen);
-  llvm::StringRef path(url);
-  if (path.consume_front("ipc://")) {
-    if (llvm::Error error = makeWay(path.str())) {
-      return error;
+  auto opened = Listener::open(owner, options.listen, [this](nng_stream *stream) { add(stream); });
+  if (!opened) {
+    return opened.takeError();
+  }
+  if (!options.peers.empty()) {
+    auto linked = PeerLinks::start(owner, options.peers);
+    if (!linked) {
+      return linked.takeError();
     }
+    links = std::move(*linked);
   }
-  if (url.starts_with("tls+tcp://")) {
-    auto opened = owner.certificate();
-    if (!opened) {
-      return opened.takeError();
-    }
-    certificate = std::move(*opened);
-  }
-  int status = nng_aio_alloc(&acceptance, accepted, this);
-  status = status ? status : open(url);
-  if (status) {
-    std::string hint = status == NNG_EADDRINUSE   ? "; another server already listens at this address"
-                       : status == NNG_EADDRINVAL ? "; expected ipc:///path/to/socket or tls+tcp://host:port"
-                                                  : "";
-    return failure("cannot listen on '" + options.listen + "': " + nng_strerror(status) + hint);
-  }
+  listener = std::move(*opened);
   if (connectionsMost < options.connections) {
     spdlog::warn("at most {} connections, because this process may have few open files (ulimit -n)", connectionsMost);
   }
   housekeeper = std::thread([this] { keepHouse(); });
   isOpen = true;
-  accept();
+  listener->start();
   spdlog::debug("listening on {}", options.listen);
   return llvm::Error::success();
-}
-
-void Server::State::accept() { nng_stream_listener_accept(listener, acceptance); }
-
-void Server::State::accepted(void *given) {
-  auto &self = *static_cast<State *>(given);
-  const int status = nng_aio_result(self.acceptance);
-  if (status == 0) {
-    try {
-      self.add(static_cast<nng_stream *>(nng_aio_get_output(self.acceptance, 0)));
-    } catch (const std::exception &exception) {
-      spdlog::error("no memory for a connection: {}", exception.what());
-    }
-    self.accept();
-    return;
-  }
-  if (status != NNG_ECLOSED && status != NNG_ECANCELED) {
-    spdlog::warn("a connection was not accepted: {}", nng_strerror(status));
-    std::lock_guard lock(self.mutex);
-    self.acceptsLater = true; // of descriptors there are none
-  }
 }
 
 void Server::State::add(nng_stream *stream) {
@@ -304,7 +200,7 @@ void Server::State::keepHouse() {
     auto ended = std::exchange(gone, {});
     const auto now = Clock::now();
     const bool sweeps = now >= next;
-    const bool accepts = sweeps && std::exchange(acceptsLater, false) && !isStopping;
+    const bool accepts = sweeps && !isStopping;
     std::vector<std::shared_ptr<Connection>> all, begun;
     if (sweeps) {
       next = now + kSweepEvery;
@@ -334,8 +230,7 @@ void Server::State::keepHouse() {
       owner.tidy();
     }
     if (accepts) {
-      makeRoom();
-      accept();
+      listener->retry();
     }
     lock.lock();
   }
@@ -363,7 +258,7 @@ void Server::State::answer(const std::shared_ptr<Connection> &connection, Reques
     answering[connection->id] = connection;
   }
   const size_t size = request.bytes.size();
-  sojourn::wire::Message reply = owner.answer(request.bytes, Peer::client, connection->id, digest);
+  sojourn::wire::Message reply = owner.answer(request.bytes, Peer::client, connection->id, listener->digest());
   request = {};
   {
     std::lock_guard lock(mutex);
@@ -410,7 +305,7 @@ void Server::State::stop(std::chrono::milliseconds drain, llvm::function_ref<boo
       std::lock_guard lock(mutex);
       isStopping = true;
     }
-    nng_stream_listener_close(listener);
+    listener->stop();
     workers.refuse();
     for (auto end = Clock::now() + drain; Clock::now() < end && !isUrgent() && !workers.awaitIdle(kLook);) {
     }
@@ -419,7 +314,10 @@ void Server::State::stop(std::chrono::milliseconds drain, llvm::function_ref<boo
     const auto end = Clock::now() + kStopGrace + kLastWords;
     do {
       endSteps(grace);
-      grace = Clock::now() >= end ? std::chrono::milliseconds(0) : grace;
+      if (Clock::now() >= end) {
+        grace = std::chrono::milliseconds(0);
+        links.reset(); // steps that are ready wait for other owners, however long
+      }
     } while (!workers.awaitIdle(kLook));
     const auto isSending = [&] {
       const auto all = open();
@@ -428,11 +326,11 @@ void Server::State::stop(std::chrono::milliseconds drain, llvm::function_ref<boo
     for (auto last = Clock::now() + kLastWords; isSending() && Clock::now() < last;) {
       std::this_thread::sleep_for(std::chrono::milliseconds(5));
     }
-    nng_aio_stop(acceptance);
     for (const auto &connection : open()) {
       connection->close();
     }
     workers.stop();
+    links.reset();
     {
       std::unique_lock lock(mutex);
       isOver = true;
@@ -446,22 +344,18 @@ void Server::State::stop(std::chrono::milliseconds drain, llvm::function_ref<boo
     for (const auto &connection : std::exchange(gone, {})) {
       connection->finish();
     }
+    listener.reset(); // the address is free
     spdlog::debug("closed after {} requests", received.load());
   }
-  if (!inprocName.empty()) {
-    stream::endInproc(std::exchange(inprocName, ""));
-  }
-  if (listener) {
-    nng_stream_listener_free(std::exchange(listener, nullptr));
-  }
-  nng_aio_free(std::exchange(acceptance, nullptr));
 }
 
 Server::Server(std::unique_ptr<State> state) : state(std::move(state)) {}
 Server::~Server() = default;
 
 llvm::Expected<std::unique_ptr<Server>> Server::start(Owner &owner, const ServerOptions &options) {
-  for (const std::string &problem : {sojourn::wire::addressProblem(options.listen, options.plainTcp), owner.status()}) {
+  for (const std::string &problem :
+       {sojourn::wire::addressProblem(options.listen, options.plainTcp), owner.status(),
+        options.peers.empty() ? std::string() : sojourn::wire::addressProblem(options.peers, options.plainTcp)}) {
     if (!problem.empty()) {
       return failure(problem);
     }

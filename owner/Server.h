@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The owner's only files that know sockets, with Connection.h: requests from nng's streams to Owner::answer and back.
+// The owner's only files that know sockets, with Connection.h, Listener.h and links/: requests from nng's streams to
+// Owner::answer and back.
 #ifndef SOJOURN_OWNER_SERVER_H
 #define SOJOURN_OWNER_SERVER_H
 
@@ -26,6 +27,8 @@ struct ServerOptions {
   ConnectionTimes times{};
   /// Beyond these the oldest that is not a session's is closed.
   size_t connections = 4'096;
+  /// Where other owners connect, in the forms of `listen`; empty: this one takes part in no groups.
+  std::string peers{};
 };
 
 class Server {

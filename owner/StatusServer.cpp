@@ -86,6 +86,13 @@ json statusJson(const Figures &figures, const ServeSettings &settings) {
           {"small", {{"running", figures.smallRunning}, {"waiting", figures.smallWaiting}}},
           {"large", {{"running", figures.largeRunning}, {"waiting", figures.largeWaiting}}},
           {"plans", {{"count", figures.plans}, {"bytes", figures.planBytes}}},
+          {"groups", {{"count", figures.groups}, {"waiting", figures.groupsWaiting}}},
+          {"peers",
+           {{"registered", figures.peers},
+            {"linked", figures.linkedPeers},
+            {"bytes_sent", figures.peerBytesSent},
+            {"bytes_received", figures.peerBytesReceived},
+            {"bytes_waiting", figures.peerBytesWaiting}}},
           {"memory_bytes", residentBytes()},
           {"descriptors", openDescriptors()},
           {"settings", settingsJson(settings)}};
@@ -154,6 +161,13 @@ std::string metricsText(const Figures &figures) {
       << figures.largeWaiting << '\n';
   one("sojourn_plans", "gauge", "Plans of programs in memory.", static_cast<double>(figures.plans));
   one("sojourn_plan_bytes", "gauge", "Bytes of these plans.", static_cast<double>(figures.planBytes));
+  one("sojourn_groups", "gauge", "Groups of owners with this one as a member.", static_cast<double>(figures.groups));
+  one("sojourn_groups_waiting", "gauge", "Groups whose step waits for other owners.",
+      static_cast<double>(figures.groupsWaiting));
+  one("sojourn_peers", "gauge", "Other owners that are registered.", static_cast<double>(figures.peers));
+  one("sojourn_peers_linked", "gauge", "Those with a link.", static_cast<double>(figures.linkedPeers));
+  one("sojourn_peer_waiting_bytes", "gauge", "Bytes of other owners' values that came before their step.",
+      static_cast<double>(figures.peerBytesWaiting));
   one("process_resident_memory_bytes", "gauge", "Resident memory of the process.",
       static_cast<double>(residentBytes()));
   one("process_open_fds", "gauge", "Open file descriptors of the process.", static_cast<double>(openDescriptors()));
@@ -391,7 +405,10 @@ llvm::Error printStatus(const std::string &store, const ServeSettings &settings,
         << number("/sessions/all") << " sessions, " << number("/sessions/without_identity")
         << " of clients without an identity\n  " << number("/values/count") << " values of " << number("/values/bytes")
         << " bytes (" << number("/values/bytes_without_identity") << " of clients without an identity), at most "
-        << number("/values/bytes_most") << "\n  " << number("/memory_bytes") << " bytes of memory, "
+        << number("/values/bytes_most") << "\n  " << number("/groups/count") << " groups with other owners, "
+        << number("/groups/waiting") << " of them waiting for others; links with " << number("/peers/linked") << " of "
+        << number("/peers/registered") << " registered owners, " << number("/peers/bytes_sent") << " bytes sent and "
+        << number("/peers/bytes_received") << " received\n  " << number("/memory_bytes") << " bytes of memory, "
         << number("/descriptors") << " descriptors\nsettings of server " << number("/pid") << '\n';
     printSettings(server["settings"], "", out);
   }

@@ -19,7 +19,7 @@ namespace sojourn::owner {
 struct Arguments {
   std::string store = defaultStoreDirectory();
   std::string file, name, client, policy = "private", boundsFile, text, subject, population, key, to, config, archive,
-                                  from;
+                                  from, address, level = "clear";
   std::vector<std::string> bounds, fills, categories, dates, columns, clients, added, removed, tags;
   bool rowsAreSubjects = false, verbose = false, anyone = false, none = false;
   bool continuesBudget = false, yes = false, renew = false;
@@ -64,6 +64,12 @@ llvm::Error removeTable(Owner &owner, const Arguments &arguments);
 llvm::Error changeKey(Owner &owner, const Arguments &arguments);
 llvm::Error removeClient(Owner &owner, const Arguments &arguments);
 llvm::Error forgiveOverruns(Owner &owner, const Arguments &arguments);
+
+llvm::Error addPeer(Owner &owner, const Arguments &arguments);
+llvm::Error removePeer(Owner &owner, const Arguments &arguments);
+llvm::Error listPeers(Owner &owner, const Arguments &arguments);
+llvm::Error checkPeers(Owner &owner, const Arguments &arguments);
+llvm::Error shareTable(Owner &owner, const Arguments &arguments);
 
 } // namespace sojourn::owner
 

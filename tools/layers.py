@@ -35,7 +35,7 @@ LAYERS = {
     "runtime": "runtime/facts dialect/Signature dialect dialect/Part dialect/elements mlir torch",  # torch: the library adapter alone, see tools/lint
     "runtime/parties": "runtime passes/parties dialect mlir",
     "runtime/wire": "runtime dialect dialect/elements",
-    "runtime/stream": "nng",
+    "runtime/stream": "runtime/signing nng",
     "runtime/privacy": "",
     "runtime/signing": "runtime/privacy",
     "runtime/terms/Defaults": "",
@@ -62,7 +62,9 @@ LAYERS = {
     "runtime/terms/StepTerms runtime/wire mlir",
     # Members of a group of owners.
     "owner/peers": "dialect owner/RequestError owner/worker/Port runtime runtime/signing runtime/wire llvm",
-    "owner": "dialect/Part dialect/Signature owner/Dataset owner/MappedFile owner/RequestError owner/ledger owner/peers owner/process owner/worker/Port runtime runtime/facts runtime/privacy "
+    # Connections of a served owner with other ones.
+    "owner/links": "owner owner/RequestError owner/peers runtime runtime/signing runtime/stream runtime/wire llvm nng",
+    "owner": "dialect/Part dialect/Signature owner/Dataset owner/MappedFile owner/RequestError owner/ledger owner/links owner/peers owner/process owner/worker/Port runtime runtime/facts runtime/privacy "
     "runtime/signing runtime/stream runtime/terms/Defaults runtime/terms/StepTerms runtime/wire "
     "passes/DependenceSummary passes/PriceLimits dialect llvm nng",
     # The recorder knows torch and the importer knows MLIR: they meet at the trace, which knows neither.
@@ -109,6 +111,7 @@ FREE = dict.fromkeys(
         "owner/MappedFile",
         "owner/RequestError",
         "owner/ledger",
+        "owner/links",
         "owner/peers",
         "owner/process",
         "owner/process/Link",

@@ -140,6 +140,7 @@ public:
   Commands(CLI::App &app, Arguments &arguments) : arguments(arguments) {
     addTables(app);
     addService(app);
+    addPeers(app);
     addBudgets(app);
   }
   Action action() const { return chosen().action; }
@@ -364,6 +365,48 @@ private:
     command->add_option("--from", arguments.from, "list the programs of a file that --archive wrote")
         ->excludes(archive);
     archive->excludes(text);
+  }
+
+  void addPeers(CLI::App &app) {
+    CLI::App &peers = group(app, "peer",
+                            "manage the other owners that may be members of groups with this one; takes effect at "
+                            "once, in a running server too");
+    auto addPeerName = [&](CLI::App *command) {
+      return command->add_option("owner", arguments.client, "an owner that was added");
+    };
+    CLI::App *command = add(peers, "add", "add an owner by its public key and the address of its server's --peers",
+                            addPeer, /*makesStore=*/true);
+    command->add_option("owner", arguments.client, "name for the owner: letters, digits and - _ . @")->required();
+    command->add_option("--key", arguments.key, "what 'sojourn-owner key' prints there: 64 digits, or a file with them")
+        ->required();
+    command->add_option("--address", arguments.address, "tls+tcp://host:port or ipc:///path/to.sock")->required();
+    command = add(peers, "remove", "remove an owner; groups with it end", removePeer);
+    addPeerName(command)->required();
+    add(peers, "list", "list the owners, their addresses and keys", listPeers);
+    command = add(peers, "check",
+                  "see whether owners answer, have the key that is registered, and know this one; without a name, all "
+                  "of them",
+                  checkPeers);
+    addPeerName(command);
+
+    command =
+        add(app, "share",
+            "show or change the access of other owners to values computed from a table's rows, in programs over the "
+            "tables of several owners; takes effect at once, in a running server too. It protects from other "
+            "owners, not from clients: a client can hand on values that it may publish",
+            shareTable);
+    addName(command);
+    CLI::Option *with = command->add_option("--with", arguments.clients, "these owners, separated by commas")
+                            ->delimiter(',')
+                            ->allow_extra_args(false);
+    CLI::Option *level =
+        command
+            ->add_option("--as", arguments.level,
+                         "none: nothing, a program that combines the table with theirs is refused; clear: the values "
+                         "that the client of the group may see")
+            ->check(CLI::IsMember({"none", "clear"}));
+    with->needs(level);
+    level->needs(with);
   }
 
   void addBudgets(CLI::App &app) {

@@ -1,11 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "frontend/wire/Link.h"
 
-#include "runtime/signing/Introduction.h"
+#include "runtime/stream/Dial.h"
 #include "runtime/stream/Inproc.h"
-#include "runtime/stream/KeepAlive.h"
-
-#include <nng/supplemental/tls/tls.h>
 
 #include <algorithm>
 #include <chrono>
@@ -17,42 +14,6 @@
 namespace sojourn::frontend {
 
 using stream::FrameHead;
-
-namespace {
-
-int setTrust(nng_stream_dialer *dialer, const std::string *trusted) {
-  nng_tls_config *config = nullptr;
-  int status = nng_tls_config_alloc(&config, NNG_TLS_MODE_CLIENT);
-  status = status ? status : nng_tls_config_version(config, NNG_TLS_1_2, NNG_TLS_1_3);
-  status =
-      status ? status : nng_tls_config_auth_mode(config, trusted ? NNG_TLS_AUTH_MODE_REQUIRED : NNG_TLS_AUTH_MODE_NONE);
-  status = status ? status : nng_tls_config_server_name(config, signing::kServerName);
-  status = status == 0 && trusted ? nng_tls_config_ca_chain(config, trusted->c_str(), nullptr) : status;
-  status = status ? status : nng_stream_dialer_set_ptr(dialer, NNG_OPT_TLS_CONFIG, config);
-  if (config) {
-    nng_tls_config_free(config); // the dialer holds it
-  }
-  return status;
-}
-
-/// Where the machine of the owner may go without a word.
-void keepAlive(nng_stream *stream) {
-  nng_sockaddr here{}, there{};
-  if (nng_stream_get_addr(stream, NNG_OPT_LOCADDR, &here) != 0 ||
-      nng_stream_get_addr(stream, NNG_OPT_REMADDR, &there) != 0) {
-    return;
-  }
-  auto portOf = [](const nng_sockaddr &address) {
-    return address.s_family == NNG_AF_INET    ? address.s_in.sa_port
-           : address.s_family == NNG_AF_INET6 ? address.s_in6.sa_port
-                                              : uint16_t{0};
-  };
-  if (portOf(here) && portOf(there)) {
-    stream::watchConnection(portOf(here), portOf(there));
-  }
-}
-
-} // namespace
 
 Operation::~Operation() {
   if (aio_) {
@@ -130,10 +91,7 @@ int Link::dial(const std::string &url, int timeoutMs, const std::string *trusted
     status = stream::dialInproc(url.substr(kInproc.size()), &stream_);
   } else if (status == 0) {
     nng_stream_dialer *dialer = nullptr;
-    status = nng_stream_dialer_alloc(&dialer, url.c_str());
-    if (status == 0 && url.starts_with("tls+tcp://")) {
-      status = setTrust(dialer, trusted);
-    }
+    status = stream::openDialer(url, trusted, &dialer);
     if (status == 0) {
       send_.begin();
       nng_stream_dialer_dial(dialer, send_.aio());
@@ -143,15 +101,14 @@ int Link::dial(const std::string &url, int timeoutMs, const std::string *trusted
       }
     }
     if (dialer) {
-      nng_stream_dialer_close(dialer);
-      nng_stream_dialer_free(dialer);
+      stream::closeDialer(dialer);
     }
     if (status) {
       send_.waiting.end();
       return status;
     }
     send_.waiting.isOver();
-    keepAlive(stream_);
+    stream::watchStream(stream_);
   }
   if (status == 0) {
     readOn();

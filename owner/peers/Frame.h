@@ -38,6 +38,7 @@ struct PeerFrame {
   uint32_t exchange = 0; ///< of Terms: its number in the step
   MessageDigest digest{};
   std::shared_ptr<runtime::Buffer> terms; ///< immutable
+  bool isDropped = false;                 ///< of Terms: there was no room for them where they arrived
   uint8_t code = kNoFailure;              ///< of End: ErrorCode of runtime/wire/Messages.fbs
   uint8_t endedBy = 0;                    ///< of End: the role of the member that was the first to end it
 };

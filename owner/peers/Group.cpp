@@ -5,6 +5,7 @@
 #include "owner/RequestError.h"
 
 #include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/ScopeExit.h"
 
 namespace sojourn::owner {
 
@@ -27,10 +28,22 @@ std::string Group::nameOf(unsigned role) const {
   return "member " + std::to_string(role) + " (the owner with key " + signing::shortKeyText(members[role]) + ")";
 }
 
-bool Group::hasLeft(const signing::PublicKey &member) {
-  std::lock_guard lock(mutex);
-  const auto found = llvm::find(members, member);
-  return found != members.end() && inboxes[static_cast<size_t>(found - members.begin())].isGone;
+bool Group::hasMember(const signing::PublicKey &member) const {
+  return member != members[ownRole] && llvm::is_contained(members, member);
+}
+
+/// Null for strangers, and for this owner itself.
+Group::Inbox *Group::inboxOf(const signing::PublicKey &member) {
+  return hasMember(member) ? &inboxes[static_cast<size_t>(llvm::find(members, member) - members.begin())] : nullptr;
+}
+
+void Group::lose(const signing::PublicKey &member) {
+  if (Inbox *inbox = inboxOf(member)) {
+    std::lock_guard lock(mutex);
+    inbox->isLost |= !inbox->isGone;
+    inbox->isGone = true;
+    came.notify_all();
+  }
 }
 
 void Group::send(const PeerFrame &frame) {
@@ -70,12 +83,15 @@ void Group::close(const StepPoint &last) {
 }
 
 void Group::take(const signing::PublicKey &from, const PeerFrame &frame) {
-  const auto member = llvm::find(members, from);
-  if (member == members.end() || from == members[ownRole]) {
+  Inbox *found = inboxOf(from);
+  if (!found) {
     return;
   }
   std::lock_guard lock(mutex);
-  Inbox &inbox = inboxes[static_cast<size_t>(member - members.begin())];
+  Inbox &inbox = *found;
+  if (inbox.isGone) {
+    return;
+  }
   llvm::erase_if(inbox.frames, [&](const PeerFrame &earlier) {
     return (frame.kind == PeerFrame::Kind::End && earlier.point == frame.point) ||
            (earlier.point.sequence == frame.point.sequence && earlier.point.attempt < frame.point.attempt);
@@ -114,11 +130,19 @@ llvm::Expected<bool> Group::find(const StepPoint &point, PeerFrame::Kind kind, u
     if (isHere && inbox.frames.front().digest != digest) {
       return wrong(role, " was sent another message of this step; the client sends all members the same");
     }
+    if (isHere && inbox.frames.front().isDropped) {
+      return wrong(role, " sent more than this owner keeps of values that wait (its setting groups.waiting_bytes)");
+    }
     if (isHere && (inbox.frames.front().kind != kind || inbox.frames.front().exchange != exchange)) {
       return wrong(role, " sent a frame of another exchange of this step");
     }
     if (!isHere && inbox.isBroken) {
       return wrong(role, " sent more frames than a step has");
+    }
+    if (!isHere && inbox.isLost) {
+      return wrong(role,
+                   " is not reachable any more: the link with it has ended, and with it the group; make a new one "
+                   "and start from a checkpoint");
     }
     if (!isHere && inbox.isGone) {
       return wrong(role, " has left the group: its session ended, and with it its values of the group");
@@ -145,6 +169,8 @@ llvm::Expected<CameFrames> Group::await(const StepPoint &point, PeerFrame::Kind 
   CameFrames frames;
   std::unique_lock lock(mutex);
   raise(point);
+  waits = true;
+  const llvm::scope_exit ended([this] { waits = false; });
   for (;;) {
     auto found = find(point, kind, exchange, digest, frames);
     if (!found) {

@@ -12,6 +12,7 @@
 #include "llvm/Support/Error.h"
 
 #include <array>
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <memory>
@@ -50,7 +51,6 @@ public:
   unsigned role() const { return ownRole; }
   unsigned parties() const { return static_cast<unsigned>(members.size()); }
   const signing::PublicKey &member(unsigned role) const { return members[role]; }
-  bool hasLeft(const signing::PublicKey &member);
   /// "member 2 (owner ab12...)"
   std::string nameOf(unsigned role) const;
 
@@ -61,8 +61,9 @@ public:
 
   /// To each other member. Allocates nothing: a commit does not fail where memory is short.
   void send(const PeerFrame &frame);
-  /// From a member. Dropped: frames of earlier points, those that it sent before an end of the same step, or in earlier
-  /// attempts at a message. Of a member that sends more than kWaitingMost ahead, nothing is taken any more.
+  /// From a member. Dropped: all after it has left; frames of earlier points, those that it sent before an end of the
+  /// same step, or in earlier attempts at a message. Of a member that sends more than kWaitingMost ahead, nothing is
+  /// taken any more.
   void take(const signing::PublicKey &from, const PeerFrame &frame);
 
   /// Waits for the frames of this kind, of all other members, at `point`; drops those of earlier points. RequestErrors:
@@ -71,6 +72,12 @@ public:
   llvm::Expected<CameFrames> await(const StepPoint &point, PeerFrame::Kind kind, uint32_t exchange,
                                    const MessageDigest &digest, const runtime::StopFlag *stop,
                                    std::chrono::milliseconds most);
+
+  /// The link with a member has ended: what it has sent still counts, and nothing else comes.
+  void lose(const signing::PublicKey &member);
+  bool hasMember(const signing::PublicKey &member) const;
+  /// Whether a step waits for other members.
+  bool isWaiting() const { return waits; }
 
   /// Frames of one member that wait. A member is ahead by the terms of two exchanges, an end and the step after it.
   static constexpr size_t kWaitingMost = 8;
@@ -89,9 +96,12 @@ private:
   struct Inbox {
     llvm::SmallVector<PeerFrame, kWaitingMost> frames;
     bool isGone = false, isBroken = false;
+    bool isLost = false; ///< gone with its link
   };
+  Inbox *inboxOf(const signing::PublicKey &member);
   std::vector<Inbox> inboxes; ///< by role
   StepPoint current;          ///< frames of earlier points are of no use
+  std::atomic<bool> waits = false;
 };
 
 } // namespace sojourn::owner

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Peers of one process, by their keys (see Peers.h).
+// Owners of one process, by their keys, and the groups of one owner (see Peers.h).
 #include "owner/peers/Peers.h"
 
 #include "owner/RequestError.h"
@@ -10,6 +10,9 @@
 namespace sojourn::owner {
 
 using llvm::Twine;
+
+/// Groups that an owner has left, and does not join again.
+static constexpr size_t kLeftMost = 4'096;
 
 namespace {
 
@@ -50,12 +53,39 @@ Peers::~Peers() {
   }
 }
 
+std::shared_ptr<PeerRoutes> Peers::routesOf() const {
+  std::lock_guard lock(mutex);
+  return routes;
+}
+
+void Peers::attach(std::shared_ptr<PeerRoutes> given) {
+  std::lock_guard lock(mutex);
+  routes = std::move(given);
+}
+
+/// RequestErrors: there is no way to another owner.
+llvm::Error Peers::reach(const signing::PublicKey &member, PeerRoutes *routes) const {
+  if (isNeighbour && Neighbours::get().find(member)) {
+    return llvm::Error::success();
+  }
+  if (routes) {
+    return routes->await(member);
+  }
+  return requestError(wire::ErrorCode_Refused,
+                      "the owner with key " + signing::shortKeyText(own) + " does not know the owner with key " +
+                          signing::shortKeyText(member) +
+                          "; owners of one process (sojourn.local) know each other, and served owners those that "
+                          "their data owners have registered (sojourn-owner peer add)");
+}
+
 llvm::Expected<std::shared_ptr<Group>> Peers::join(const GroupId &id, unsigned role,
                                                    llvm::ArrayRef<signing::PublicKey> members) {
-  if (!isNeighbour) {
+  const std::shared_ptr<PeerRoutes> routes = routesOf();
+  if (!isNeighbour && !routes) {
     return requestError(wire::ErrorCode_Unsupported,
-                        "this owner takes part in no groups: it knows no other owners; owners of one process "
-                        "(sojourn.local) know each other");
+                        "the owner with key " + signing::shortKeyText(own) +
+                            " takes part in no groups: its server has no address for other owners; its data owner "
+                            "starts it with sojourn-owner serve --peers ADDRESS");
   }
   if (role >= members.size() || members[role] != own) {
     return requestError(wire::ErrorCode_Malformed, "member " + Twine(role) +
@@ -67,37 +97,32 @@ llvm::Expected<std::shared_ptr<Group>> Peers::join(const GroupId &id, unsigned r
       return requestError(wire::ErrorCode_Malformed, "the owner with key " + signing::shortKeyText(member) +
                                                          " is in the group more than once; name each owner once");
     }
-    if (member != own && !Neighbours::get().find(member)) {
-      return requestError(wire::ErrorCode_Refused, "the owner with key " + signing::shortKeyText(own) +
-                                                       " does not know the owner with key " +
-                                                       signing::shortKeyText(member) +
-                                                       "; owners of one process (sojourn.local) know each other");
+    if (member != own) {
+      if (llvm::Error error = reach(member, routes.get())) {
+        return error;
+      }
     }
   }
   {
     std::lock_guard lock(mutex);
-    if (!groups.try_emplace(id).second) { // until the others have been told of its end
-      return requestError(wire::ErrorCode_Refused, "this owner is in the group already, in another session");
+    if (!groups.try_emplace(id).second) {
+      return requestError(wire::ErrorCode_Refused, "this owner is in the group already, in another session, or has "
+                                                   "left it; make another group");
     }
   }
   llvm::scope_exit undo([&] { leave(id); });
-  for (const signing::PublicKey &member : members) {
-    const std::shared_ptr<Peers> peer = member == own ? nullptr : Neighbours::get().find(member);
-    if (peer && peer->hasSeenLeave(id, own)) { // its frames of then may wait
-      return requestError(wire::ErrorCode_Refused, "this owner has left the group, and others are in it still; make "
-                                                   "another group");
-    }
-  }
   auto group = std::make_shared<Group>(shared_from_this(), id, role, members.vec());
   undo.release();
-  std::lock_guard lock(mutex);
-  groups[id] = group;
+  {
+    std::lock_guard lock(mutex);
+    groups[id] = group;
+  }
+  for (const signing::PublicKey &member : members) { // a link may have ended before the group was there
+    if (member != own && !(isNeighbour && Neighbours::get().find(member)) && !(routes && routes->isLinked(member))) {
+      group->lose(member);
+    }
+  }
   return group;
-}
-
-bool Peers::hasSeenLeave(const GroupId &id, const signing::PublicKey &member) {
-  const std::shared_ptr<Group> group = find(id);
-  return group && group->hasLeft(member);
 }
 
 std::shared_ptr<Group> Peers::find(const GroupId &id) {
@@ -106,16 +131,55 @@ std::shared_ptr<Group> Peers::find(const GroupId &id) {
   return found == groups.end() ? nullptr : found->second.lock();
 }
 
+std::vector<std::shared_ptr<Group>> Peers::all() {
+  std::vector<std::shared_ptr<Group>> found;
+  std::lock_guard lock(mutex);
+  for (const auto &[id, group] : groups) {
+    if (auto there = group.lock()) {
+      found.push_back(std::move(there));
+    }
+  }
+  return found;
+}
+
+/// Remembered for long: frames of then may be on their way.
 void Peers::leave(const GroupId &id) {
   std::lock_guard lock(mutex);
-  if (auto found = groups.find(id); found != groups.end() && found->second.expired()) {
-    groups.erase(found);
+  left.push_back(id);
+  if (left.size() > kLeftMost) {
+    groups.erase(left.front());
+    left.pop_front();
   }
 }
 
+void Peers::lose(const signing::PublicKey &member) {
+  for (const std::shared_ptr<Group> &group : all()) {
+    group->lose(member);
+  }
+}
+
+bool Peers::expects(const signing::PublicKey &from, const GroupId &group) {
+  const std::shared_ptr<Group> found = find(group);
+  return found && found->hasMember(from);
+}
+
+Peers::Counts Peers::counts() {
+  Counts counts;
+  for (const std::shared_ptr<Group> &group : all()) {
+    ++counts.groups;
+    counts.waiting += group->isWaiting() ? 1 : 0;
+  }
+  if (const std::shared_ptr<PeerRoutes> there = routesOf()) {
+    counts.links = there->figures();
+  }
+  return counts;
+}
+
 void Peers::send(const signing::PublicKey &to, const GroupId &group, const PeerFrame &frame) const {
-  if (const std::shared_ptr<Peers> peer = Neighbours::get().find(to)) {
+  if (const std::shared_ptr<Peers> peer = isNeighbour ? Neighbours::get().find(to) : nullptr) {
     peer->take(own, group, frame);
+  } else if (const std::shared_ptr<PeerRoutes> there = routesOf()) {
+    there->send(to, group, frame);
   }
 }
 

@@ -4,48 +4,82 @@
 #define SOJOURN_OWNER_PEERS_PEERS_H
 
 #include "owner/peers/Group.h"
+#include "owner/peers/PeerRecord.h"
 #include "runtime/signing/SigningKey.h"
 
 #include "llvm/ADT/ArrayRef.h"
 #include "llvm/Support/Error.h"
 
+#include <deque>
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <vector>
 
 namespace sojourn::owner {
 
-/// Of one owner. Thread-safe; its lock is held while no other one is taken. Peers of one process reach each other by
-/// calls; there is no other way yet.
+struct LinkFigures {
+  size_t registered = 0, linked = 0;
+  uint64_t bytesSent = 0, bytesReceived = 0; ///< over the links that there are
+  size_t waitingBytes = 0;                   ///< of terms that came early
+};
+
+/// The ways to owners of other processes (../links/PeerLinks.h). Thread-safe.
+class PeerRoutes {
+public:
+  virtual ~PeerRoutes() = default;
+  /// Waits for a link, some seconds. RequestErrors: the owner is not registered (Refused), or there is no link (Peer).
+  virtual llvm::Error await(const signing::PublicKey &member) = 0;
+  virtual bool isLinked(const signing::PublicKey &member) = 0;
+  virtual void send(const signing::PublicKey &to, const GroupId &group, const PeerFrame &frame) noexcept = 0;
+  virtual LinkFigures figures() = 0;
+};
+
+/// Of one owner. Thread-safe; its lock is held while no other one is taken. Owners of one process reach each other by
+/// calls, others by routes.
 class Peers final : public GroupPort, public std::enable_shared_from_this<Peers> {
 public:
-  /// `isNeighbour`: the neighbours of this process know it, and it knows them. Otherwise it knows no owner.
+  /// `isNeighbour`: the neighbours of this process know it, and it knows them.
   static std::shared_ptr<Peers> open(const signing::PublicKey &own, bool isNeighbour);
   ~Peers() override;
   Peers(const Peers &) = delete;
   Peers &operator=(const Peers &) = delete;
 
   /// Enters this owner's side of a group, whose member number `role` it is. RequestErrors: it knows no owners, is not
-  /// that member, does not know one, is in the group already, or has left it while others are in it still.
+  /// that member, does not know one or has no link with it, is in the group, or has left it.
   llvm::Expected<std::shared_ptr<Group>> join(const GroupId &id, unsigned role,
                                               llvm::ArrayRef<signing::PublicKey> members);
   void leave(const GroupId &id) override;
   void send(const signing::PublicKey &to, const GroupId &group, const PeerFrame &frame) const override;
   /// From another owner. Frames for groups that this one has not joined are dropped.
   void take(const signing::PublicKey &from, const GroupId &group, const PeerFrame &frame);
+  /// Null: none from now on.
+  void attach(std::shared_ptr<PeerRoutes> routes);
+  /// The link with an owner has ended, and with it the groups that it is in.
+  void lose(const signing::PublicKey &member);
+  /// Whether frames of an owner for a group are of use.
+  bool expects(const signing::PublicKey &from, const GroupId &group);
+  struct Counts {
+    size_t groups = 0, waiting = 0; ///< groups that it is in, and those with a step that waits for others
+    std::optional<LinkFigures> links;
+  };
+  Counts counts();
 
 private:
-  /// Whether this owner's side of the group has seen that the member has left it.
-  bool hasSeenLeave(const GroupId &id, const signing::PublicKey &member);
   std::shared_ptr<Group> find(const GroupId &id);
+  std::vector<std::shared_ptr<Group>> all();
+  std::shared_ptr<PeerRoutes> routesOf() const;
+  llvm::Error reach(const signing::PublicKey &member, PeerRoutes *routes) const;
 
   Peers(const signing::PublicKey &own, bool isNeighbour) : own(own), isNeighbour(isNeighbour) {}
 
   const signing::PublicKey own;
   const bool isNeighbour;
-  std::mutex mutex;
-  std::map<GroupId, std::weak_ptr<Group>> groups;
+  mutable std::mutex mutex;
+  std::map<GroupId, std::weak_ptr<Group>> groups; ///< also those that it has left last
+  std::deque<GroupId> left;                       ///< in the order of leaving
+  std::shared_ptr<PeerRoutes> routes;
 };
 
 } // namespace sojourn::owner

@@ -17,7 +17,9 @@ enum class FrameKind : uint32_t {
   message = 0,
   /// Over TLS, the first frame of a connection: asks for the owner's certificate and the signature that vouches for it
   /// (runtime/signing/Introduction.h), which are the reply; then the connection closes.
-  introduction = 1
+  introduction = 1,
+  /// Between two owners: a frame of a group (owner/peers/FrameBytes.h), or nothing as a sign of life.
+  peer = 2
 };
 
 /// Little-endian. A message begins at a multiple of 16 bytes where its head does, so that its uploads can be read where
@@ -37,10 +39,12 @@ struct FrameHead {
     std::memcpy(&head, bytes, sizeof head);
     return head;
   }
-  /// Whether a peer of this version can have sent it.
-  bool isValid() const {
-    return magic == kMagic && reserved == 0 && (kind == FrameKind::message || kind == FrameKind::introduction);
-  }
+  /// Whether a client or server of this version can have sent it, or another owner on a link.
+  bool isValid() const { return isOurs() && (kind == FrameKind::message || kind == FrameKind::introduction); }
+  bool isPeer() const { return isOurs() && kind == FrameKind::peer; }
+
+private:
+  bool isOurs() const { return magic == kMagic && reserved == 0; }
 };
 static_assert(sizeof(FrameHead) == 32);
 

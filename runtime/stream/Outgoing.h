@@ -17,20 +17,27 @@ namespace sojourn::stream {
 inline constexpr size_t kTransferBytes = size_t{16} << 20;
 
 /// Refers to a message that is large, and copies a small one behind its head: one piece for the kernel and for TLS.
+/// Fields that come before the message are copied.
 class Outgoing {
 public:
-  /// `head.bytes` is the message's.
-  void begin(FrameHead head, std::string_view message) {
-    head.bytes = message.size();
+  /// `head.bytes` becomes that of the message.
+  void begin(const FrameHead &head, std::string_view message) { begin(head, {}, message); }
+  /// That of both. At most `kFieldsMost` bytes of fields.
+  void begin(FrameHead head, std::string_view fields, std::string_view message) {
+    head.bytes = fields.size() + message.size();
     std::memcpy(buffer_.data(), &head, sizeof head);
-    size_ = sizeof head + message.size();
+    std::copy(fields.begin(), fields.end(), reinterpret_cast<char *>(buffer_.data()) + sizeof head);
+    const size_t fixed = sizeof head + fields.size();
+    size_ = fixed + message.size();
     sent_ = 0;
     isCopied_ = size_ <= buffer_.size();
     message_ = isCopied_ ? std::string_view() : message;
+    inBuffer_ = isCopied_ ? size_ : fixed;
     if (isCopied_) {
-      std::memcpy(buffer_.data() + sizeof head, message.data(), message.size());
+      std::copy(message.begin(), message.end(), reinterpret_cast<char *>(buffer_.data()) + fixed);
     }
   }
+  static constexpr size_t kFieldsMost = 256;
   /// Whether the message was copied.
   bool isCopied() const { return isCopied_; }
   bool isOver() const { return sent_ == size_; }
@@ -42,13 +49,12 @@ public:
   void send(nng_stream *stream, nng_aio *aio) {
     std::array<nng_iov, 2> pieces{};
     unsigned count = 0;
-    const size_t inBuffer = isCopied_ ? size_ : sizeof(FrameHead);
-    if (sent_ < inBuffer) {
-      pieces[count++] = {buffer_.data() + sent_, inBuffer - sent_};
+    if (sent_ < inBuffer_) {
+      pieces[count++] = {buffer_.data() + sent_, inBuffer_ - sent_};
     }
-    if (const size_t at = std::max(sent_, inBuffer); at < size_) {
+    if (const size_t at = std::max(sent_, inBuffer_); at < size_) {
       // nng does not write to it.
-      pieces[count++] = {const_cast<char *>(message_.data()) + (at - inBuffer), std::min(size_ - at, kTransferBytes)};
+      pieces[count++] = {const_cast<char *>(message_.data()) + (at - inBuffer_), std::min(size_ - at, kTransferBytes)};
     }
     nng_aio_set_iov(aio, count, pieces.data());
     nng_stream_send(stream, aio);
@@ -57,7 +63,7 @@ public:
 private:
   std::array<std::byte, 4096> buffer_{};
   std::string_view message_;
-  size_t size_ = 0, sent_ = 0;
+  size_t size_ = 0, sent_ = 0, inBuffer_ = 0;
   bool isCopied_ = false;
 };
 

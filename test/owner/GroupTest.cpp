@@ -158,18 +158,33 @@ TEST_F(Groups, AnEndIsHandedOn) {
   EXPECT_EQ(left->code, PeerFrame::kNoFailure);
 }
 
-TEST_F(Groups, WhoHasLeftComesBackOnceAllHaveLeft) {
+TEST_F(Groups, WhoHasLeftDoesNotComeBack) {
+  using Kind = PeerFrame::Kind;
   const auto join = [&](unsigned role) {
     auto group = peers[role]->join(id, role, keys);
     return group ? "" : textOf(group.takeError());
   };
   EXPECT_NE(join(1).find("in the group already"), std::string::npos);
   groups[1].reset();
-  EXPECT_NE(join(1).find("has left the group, and others are in it still; make another group"), std::string::npos);
+  EXPECT_NE(join(1).find("or has left it; make another group"), std::string::npos);
+  peers[0]->take(keys[1], id, frame(Kind::Terms, {1, 0, 0})); // whatever it sends
+  groups[2]->send(frame(Kind::Terms, {1, 0, 0}));
+  EXPECT_NE(awaited({1, 0, 0}, Kind::Terms).find("has left the group"), std::string::npos);
   groups[0].reset();
-  EXPECT_NE(join(1), "") << "member 2 is in it";
   groups[2].reset();
-  EXPECT_EQ(join(1), "");
+  EXPECT_NE(join(1).find("or has left it; make another group"), std::string::npos);
+}
+
+TEST_F(Groups, ALostMembersLastFramesCount) {
+  using Kind = PeerFrame::Kind;
+  groups[1]->send(frame(Kind::Terms, {1, 0, 0}));
+  groups[2]->send(frame(Kind::Terms, {1, 0, 0}));
+  peers[0]->lose(keys[1]);
+  EXPECT_EQ(awaited({1, 0, 0}, Kind::Terms), "");
+  EXPECT_NE(awaited({1, 0, 0}, Kind::Ready).find("is not reachable any more: the link with it has ended"),
+            std::string::npos);
+  groups[1]->send(frame(Kind::Ready, {1, 0, 0}));
+  EXPECT_NE(awaited({1, 0, 0}, Kind::Ready).find("is not reachable any more"), std::string::npos);
 }
 
 TEST_F(Groups, StrangersAreNotHeard) {

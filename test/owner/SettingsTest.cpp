@@ -78,8 +78,9 @@ TEST_F(Settings, MistakesNameTheirLine) {
   EXPECT_EQ(mistake("\n\n[steps]\nsecnds = 3\n"),
             "line 4: unknown key 'secnds' in [steps], expected one of seconds, operations, call_seconds, "
             "arena_bytes, all_arena_bytes, threads");
-  EXPECT_EQ(mistake("port = 3\n"),
-            "line 1: unknown key 'port', expected one of drain_seconds, listen, metrics, log, plain_tcp, or a table");
+  EXPECT_EQ(
+      mistake("port = 3\n"),
+      "line 1: unknown key 'port', expected one of drain_seconds, listen, peers, metrics, log, plain_tcp, or a table");
   EXPECT_EQ(mistake("[steps]\nseconds = \"ten\"\n"),
             "line 2: 'steps.seconds' is 'ten', expected a number from 0 to 604800: deadline of one step; 0: none");
   EXPECT_EQ(mistake("[steps]\nseconds = -1\n").substr(0, 31), "line 2: 'steps.seconds' is -1, ");

@@ -30,12 +30,21 @@ def _(owner):
     sojourn.parties(owner, sojourn.local(runtime="numpy"))
 
 
-@example(
-    Unsupported, "A group with a served owner", "takes part in no groups: it is of another release, or written for"
-)
+@example(Refused, "A group of an embedded and a served owner", "does not know the owner with key", "peer add")
 def _(owner, address):
     with sojourn.connect(address) as served:
         sojourn.parties(owner, served)
+
+
+@example(
+    Unsupported,
+    "A group with a served owner that other owners cannot reach",
+    "takes part in no groups: its server has no address for other owners",
+    "sojourn-owner serve --peers ADDRESS",
+)
+def _(owner, address):
+    with sojourn.connect(address) as served:
+        sojourn.parties(served, owner)
 
 
 @example(Error, "A group of a closed owner", "is no open connection to one owner, and a group is of such")

@@ -91,9 +91,9 @@ def run_document(name, text, folder):
             os.chdir(here)
             if "owner" in namespace:
                 namespace["owner"].close()
-            if (folder / "serve.pid").exists():
+            for server in folder.glob("*.pid"):
                 with contextlib.suppress(ProcessLookupError):  # the last block stops the server, where it is reached
-                    os.kill(int((folder / "serve.pid").read_text()), signal.SIGTERM)
+                    os.kill(int(server.read_text()), signal.SIGTERM)
     return missing
 
 

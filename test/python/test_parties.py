@@ -6,19 +6,10 @@ import threading
 
 import pytest
 import torch
+from parties_support import COLUMNS, close, columns, network, plain_step, trained
 from torch import nn
 
 import sojourn
-
-COLUMNS = ["age", "dose", "pulse"]
-
-
-def columns(rows: int, rng) -> dict[str, torch.Tensor]:
-    generator = torch.Generator().manual_seed(rng.randrange(2**31))
-    table = {name: (torch.randn(rows, generator=generator) * 2 + 1).clamp(-8, 8) for name in COLUMNS}
-    table["image"] = torch.randint(0, 255, (rows, 4, 4), generator=generator, dtype=torch.uint8)
-    table["relapse"] = torch.randint(0, 2, (rows,), generator=generator)
-    return table
 
 
 class Hospitals:
@@ -61,39 +52,6 @@ def hospitals(rng):
     yield make
     for each in made:
         each.close()
-
-
-def network(seed: int) -> nn.Module:
-    torch.manual_seed(seed)
-    return nn.Sequential(nn.Linear(3, 8), nn.LayerNorm(8), nn.ReLU(), nn.Linear(8, 2))
-
-
-def trained(
-    table, device, seed: int, steps=sojourn.step, make=torch.optim.Adam, epochs=2, size=24, model=network, drop=False
-):
-    net = (model if isinstance(model, nn.Module) else model(seed)).to(device)
-    optimizer = make(net.parameters(), lr=0.05)
-    losses = []
-
-    @steps
-    def train(x, y):
-        optimizer.zero_grad()
-        loss = nn.functional.cross_entropy(net(x), y)
-        loss.backward()
-        optimizer.step()
-        return loss
-
-    for x, y in table.batches(COLUMNS, label="relapse", size=size, epochs=epochs, seed=seed, drop_last=drop):
-        losses.append(train(x, y))
-    return net, losses
-
-
-def plain_step(function):
-    return function
-
-
-def close(found, expected, tolerance=2e-5):
-    torch.testing.assert_close(found, expected, rtol=tolerance, atol=tolerance)
 
 
 @pytest.mark.parametrize("make", [torch.optim.Adam, torch.optim.SGD])

@@ -1,0 +1,224 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "owner/links/PeerLink.h"
+
+#include <algorithm>
+#include <cstring>
+#include <spdlog/spdlog.h>
+#include <utility>
+
+namespace sojourn::owner {
+
+using stream::FrameHead;
+
+namespace {
+
+/// For the other side to take some bytes.
+constexpr nng_duration kStallMs = 30'000;
+constexpr size_t kFixed = sizeof(FrameHead) + sizeof(FrameFields);
+
+std::string_view viewOf(const runtime::Buffer *buffer) {
+  return buffer ? std::string_view(static_cast<const char *>(buffer->data()), buffer->size()) : std::string_view();
+}
+
+} // namespace
+
+PeerLink::~PeerLink() {
+  nng_aio_free(receive_);
+  nng_aio_free(send_);
+  nng_stream_free(stream_);
+}
+
+int PeerLink::open() {
+  int status = nng_aio_alloc(&receive_, received, this);
+  status = status ? status : nng_aio_alloc(&send_, sent, this);
+  if (status == 0) {
+    nng_aio_set_timeout(receive_, NNG_DURATION_INFINITE);
+    nng_aio_set_timeout(send_, kStallMs);
+  }
+  return status;
+}
+
+void PeerLink::start() { receiveOn(); }
+
+void PeerLink::close() { nng_stream_close(stream_); }
+
+void PeerLink::finish() {
+  nng_stream_close(stream_);
+  nng_aio_stop(receive_);
+  nng_aio_stop(send_);
+}
+
+void PeerLink::end() {
+  nng_stream_close(stream_);
+  if (!isEnded_.exchange(true)) {
+    events_.ended(*this);
+  }
+}
+
+void PeerLink::received(void *given) {
+  auto &self = *static_cast<PeerLink *>(given);
+  if (nng_aio_result(self.receive_) != 0) {
+    self.end();
+    return;
+  }
+  const size_t bytes = nng_aio_count(self.receive_);
+  self.heard_ = Clock::now().time_since_epoch().count();
+  self.receivedBytes_ += bytes;
+  try {
+    const bool isDirect = self.isInTerms_ && self.frame_.terms;
+    if (isDirect) {
+      self.termsHere_ += bytes;
+    } else if (self.isInTerms_) { // dropped
+      self.termsHere_ += bytes;
+      self.begin_ = self.end_ = 0;
+    } else {
+      self.end_ += bytes;
+    }
+    if (self.isInTerms_ && self.termsHere_ == self.termsBytes_) {
+      self.deliver();
+    }
+    if (!self.isInTerms_ && !self.takeHeads()) {
+      spdlog::warn("a link ends: the owner with key {} speaks another protocol", signing::shortKeyText(self.peer));
+      self.end();
+      return;
+    }
+  } catch (const std::exception &exception) {
+    spdlog::error("a link ends, because there is no memory for a frame: {}", exception.what());
+    self.end();
+    return;
+  }
+  self.receiveOn();
+}
+
+/// Frames whose heads and fields are there. False where no owner of this version can have sent them.
+bool PeerLink::takeHeads() {
+  while (!isInTerms_ && end_ - begin_ >= sizeof(FrameHead)) {
+    const FrameHead head = FrameHead::read(in_.data() + begin_);
+    if (!head.isPeer() || (head.bytes != 0 && head.bytes < sizeof(FrameFields)) ||
+        head.bytes > sizeof(FrameFields) + kTermsBytesMost) {
+      return false;
+    }
+    if (head.bytes == 0) {
+      begin_ += sizeof(FrameHead);
+      continue;
+    }
+    if (end_ - begin_ < kFixed) {
+      break;
+    }
+    FrameFields fields;
+    std::memcpy(&fields, in_.data() + begin_ + sizeof(FrameHead), sizeof fields);
+    begin_ += kFixed;
+    if (!takeTerms(fields, head.bytes - sizeof fields)) {
+      return false;
+    }
+  }
+  return true;
+}
+
+bool PeerLink::takeTerms(const FrameFields &fields, size_t termsBytes) {
+  auto read = readFields(fields, termsBytes);
+  if (!read) {
+    return false;
+  }
+  frame_ = std::move(*read);
+  group_ = fields.group;
+  termsBytes_ = termsBytes;
+  isInTerms_ = true;
+  const bool hasTerms = frame_.kind == PeerFrame::Kind::Terms;
+  frame_.terms = hasTerms ? events_.room(*this, group_, termsBytes) : nullptr;
+  termsHere_ = std::min(termsBytes, end_ - begin_);
+  if (frame_.terms && termsHere_ > 0) {
+    std::memcpy(frame_.terms->data(), in_.data() + begin_, termsHere_);
+  }
+  begin_ += termsHere_;
+  if (termsHere_ == termsBytes_) {
+    deliver();
+  }
+  return true;
+}
+
+void PeerLink::deliver() {
+  isInTerms_ = false;
+  PeerFrame frame = std::exchange(frame_, {});
+  frame.isDropped = frame.kind == PeerFrame::Kind::Terms && !frame.terms;
+  events_.came(*this, group_, frame);
+}
+
+void PeerLink::receiveOn() {
+  nng_iov part{};
+  if (isInTerms_) { // in_ is empty
+    begin_ = end_ = 0;
+    const size_t left = termsBytes_ - termsHere_;
+    part = frame_.terms ? nng_iov{static_cast<std::byte *>(frame_.terms->data()) + termsHere_,
+                                  std::min(left, stream::kTransferBytes)}
+                        : nng_iov{in_.data(), std::min(left, in_.size())};
+  } else {
+    std::memmove(in_.data(), in_.data() + begin_, end_ - begin_);
+    end_ -= begin_;
+    begin_ = 0;
+    part = {in_.data() + end_, in_.size() - end_};
+  }
+  nng_aio_set_iov(receive_, 1, &part);
+  nng_stream_recv(stream_, receive_);
+}
+
+void PeerLink::send(const GroupId &group, const PeerFrame &frame) noexcept {
+  enqueue({fieldsOf(group, frame), frame.terms, false});
+}
+
+void PeerLink::greet() noexcept { enqueue({{}, nullptr, true}); }
+
+void PeerLink::enqueue(Outbound outbound) noexcept {
+  std::lock_guard lock(mutex_);
+  if (isEnded_ || (outbound.isGreeting && isSending_)) {
+    return;
+  }
+  try {
+    queue_.push_back(std::move(outbound));
+  } catch (const std::bad_alloc &) {
+    nng_stream_close(stream_); // and the receiving thread tells of the end
+    return;
+  }
+  if (!isSending_) {
+    isSending_ = true;
+    sendNext();
+  }
+}
+
+/// Under the lock.
+void PeerLink::sendNext() {
+  const Outbound &next = queue_.front();
+  FrameHead head;
+  head.kind = stream::FrameKind::peer;
+  const std::string_view fields =
+      next.isGreeting ? std::string_view()
+                      : std::string_view(reinterpret_cast<const char *>(&next.fields), sizeof next.fields);
+  outgoing_.begin(head, fields, viewOf(next.terms.get()));
+  outgoing_.send(stream_, send_);
+}
+
+void PeerLink::sent(void *given) {
+  auto &self = *static_cast<PeerLink *>(given);
+  std::unique_lock lock(self.mutex_);
+  if (nng_aio_result(self.send_) != 0) {
+    self.queue_.clear();
+    lock.unlock();
+    self.end();
+    return;
+  }
+  const size_t bytes = nng_aio_count(self.send_);
+  self.sentBytes_ += bytes;
+  self.outgoing_.sent(bytes);
+  if (!self.outgoing_.isOver()) {
+    self.outgoing_.send(self.stream_, self.send_);
+    return;
+  }
+  self.queue_.pop_front();
+  if (self.queue_.empty()) {
+    self.isSending_ = false;
+  } else {
+    self.sendNext();
+  }
+}
+
+} // namespace sojourn::owner

@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+// A connection between two owners that know who they are: frames of groups, both ways.
+#ifndef SOJOURN_OWNER_LINKS_PEERLINK_H
+#define SOJOURN_OWNER_LINKS_PEERLINK_H
+
+#include "owner/peers/FrameBytes.h"
+#include "runtime/signing/SigningKey.h"
+#include "runtime/stream/Frame.h"
+#include "runtime/stream/Outgoing.h"
+
+#include <nng/nng.h>
+
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <deque>
+#include <memory>
+#include <mutex>
+
+namespace sojourn::owner {
+
+class PeerLink;
+
+/// What a link tells; on threads of nng's, and without a lock of the link's.
+class PeerLinkEvents {
+public:
+  virtual ~PeerLinkEvents() = default;
+  /// Memory for the terms of a frame that arrives; null: they are read and dropped.
+  virtual std::shared_ptr<runtime::Buffer> room(const PeerLink &link, const GroupId &group, size_t bytes) = 0;
+  virtual void came(const PeerLink &link, const GroupId &group, const PeerFrame &frame) = 0;
+  /// Once, at the end.
+  virtual void ended(PeerLink &link) = 0;
+};
+
+/// Frames come whole, in order and once, or the link ends. Thread-safe. Gone only after `finish`.
+class PeerLink {
+public:
+  using Clock = std::chrono::steady_clock;
+
+  /// Takes the stream.
+  PeerLink(const signing::PublicKey &peer, nng_stream *stream, PeerLinkEvents &events)
+      : peer(peer), stream_(stream), events_(events) {}
+  ~PeerLink();
+  PeerLink(const PeerLink &) = delete;
+  PeerLink &operator=(const PeerLink &) = delete;
+
+  /// nng's status.
+  int open();
+  void start();
+  /// Where memory is short, or the other side takes nothing for long, the link ends instead.
+  void send(const GroupId &group, const PeerFrame &frame) noexcept;
+  /// A sign of life, where nothing else is on its way.
+  void greet() noexcept;
+  void close();
+  /// Waits for nng's threads; not called by them.
+  void finish();
+  /// Of what came last.
+  Clock::time_point heard() const { return Clock::time_point(Clock::duration(heard_.load())); }
+  uint64_t bytesSent() const { return sentBytes_; }
+  uint64_t bytesReceived() const { return receivedBytes_; }
+
+  const signing::PublicKey peer;
+
+private:
+  struct Outbound {
+    FrameFields fields;
+    std::shared_ptr<runtime::Buffer> terms;
+    bool isGreeting = false;
+  };
+  static void received(void *self);
+  static void sent(void *self);
+  bool takeHeads();
+  bool takeTerms(const FrameFields &fields, size_t termsBytes);
+  void deliver();
+  void receiveOn();
+  void end();
+  void enqueue(Outbound outbound) noexcept;
+  void sendNext();
+
+  nng_stream *const stream_;
+  PeerLinkEvents &events_;
+  nng_aio *receive_ = nullptr, *send_ = nullptr;
+  std::atomic<bool> isEnded_ = false;
+  std::atomic<Clock::rep> heard_ = Clock::now().time_since_epoch().count();
+  std::atomic<uint64_t> sentBytes_ = 0, receivedBytes_ = 0;
+
+  // Of the one thread that receives.
+  alignas(16) std::array<std::byte, 4096> in_{};
+  size_t begin_ = 0, end_ = 0; ///< of what was received and is not yet taken
+  PeerFrame frame_;            ///< whose terms arrive
+  GroupId group_{};
+  size_t termsBytes_ = 0, termsHere_ = 0;
+  bool isInTerms_ = false; ///< whether what comes next belongs to terms, which go to frame_.terms or nowhere
+
+  std::mutex mutex_; ///< of the rest
+  std::deque<Outbound> queue_;
+  bool isSending_ = false;
+  stream::Outgoing outgoing_;
+};
+
+} // namespace sojourn::owner
+
+#endif // SOJOURN_OWNER_LINKS_PEERLINK_H

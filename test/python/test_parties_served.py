@@ -1,0 +1,188 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Groups of served owners: a process each, links between them, commands of their data owners."""
+
+import re
+import socket
+import subprocess
+import time
+
+import numpy as np
+import pytest
+import torch
+from owner_process import ROOT, OwnerProcess
+from parties_support import close, columns, network, plain_step, trained
+
+import sojourn
+
+BOUNDS = ["--bound", "age=-9:9", "--bound", "dose=-20:9"]
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+class ServedHospitals:
+    """Some owners with a table each, as their data owners set them up."""
+
+    def __init__(self, folder, rows, rng, tls=False, share="clear", strangers=()):
+        self.names = ["alice", "bob", "carol", "dave", "erin"][: len(rows)]
+        self.folders = [folder / name for name in self.names]
+        self.data = [columns(count, rng) for count in rows]
+        self.addresses, self.peers = [], []
+        for place in self.folders:
+            place.mkdir()
+            for kind, addresses in (("o", self.addresses), ("peers", self.peers)):
+                addresses.append(f"tls+tcp://127.0.0.1:{free_port()}" if tls else f"ipc://{place}/{kind}.sock")
+        for at, table in enumerate(self.data):
+            file = self.folders[at] / "patients.npz"
+            np.savez(file, **{name: value.numpy() for name, value in table.items()})
+            self.command(at, "import", file, "--name", "patients", "--policy", "open", "--anyone", *BOUNDS)
+        keys = [self.command(at, "key").strip() for at in range(len(rows))]
+        for at in range(len(rows)):
+            for other, name in enumerate(self.names):
+                if other != at and (at, other) not in strangers:
+                    self.command(at, "peer", "add", name, "--key", keys[other], "--address", self.peers[other])
+            others = [name for other, name in enumerate(self.names) if other != at and (at, other) not in strangers]
+            if share and others:
+                self.command(at, "share", "patients", "--with", ",".join(others), "--as", share)
+        self.processes = [None] * len(rows)
+        for at in range(len(rows)):
+            self.serve(at)
+        self.owners = [sojourn.connect(address) for address in self.addresses]
+        plain = [
+            sojourn.plain(table, name="patients", bounds={"age": (-9, 9), "dose": (-20, 9)}) for table in self.data
+        ]
+        self.pooled = sojourn.pooled(*plain)
+
+    def serve(self, at):
+        self.processes[at] = OwnerProcess(self.folders[at], self.addresses[at], "--peers", self.peers[at])
+
+    def command(self, at, *arguments, fails=False) -> str:
+        done = subprocess.run(
+            [ROOT / "build/bin/sojourn-owner", *map(str, arguments), "--store", self.folders[at] / "store"],
+            capture_output=True,
+            text=True,
+            timeout=60,
+        )
+        assert (done.returncode != 0) == fails, done.stdout + done.stderr
+        return done.stdout + done.stderr
+
+    def close(self):
+        for process in self.processes:
+            if process and process._process.poll() is None:
+                process.close()
+
+
+@pytest.fixture
+def served(tmp_path, rng):
+    made = []
+
+    def make(*rows, **options):
+        folder = tmp_path / str(len(made))
+        folder.mkdir()
+        made.append(ServedHospitals(folder, rows, rng, **options))
+        return made[-1]
+
+    yield make
+    for each in made:
+        each.close()
+
+
+@pytest.mark.parametrize("tls", [False, True], ids=["ipc", "tls"])
+def test_a_model_trains_as_on_all_rows(served, rng, tls):
+    three, seed = served(40, 23, 31, tls=tls), rng.randrange(1000)
+    parties = sojourn.parties(*three.owners)
+    net, losses = trained(parties.rows("patients"), parties.device, seed)
+    expected, plain_losses = trained(three.pooled, "cpu", seed, plain_step)
+    for name, value in sojourn.publish(net.state_dict()).items():
+        close(value, expected.state_dict()[name], 2e-4)
+    close(torch.stack([sojourn.publish(loss) for loss in losses]), torch.stack(plain_losses).detach(), 2e-4)
+    status = three.command(0, "status")
+    assert "1 groups with other owners, 0 of them waiting for others; links with 2 of 2 registered owners" in status
+
+
+def test_average_of_local_steps(served, rng):
+    two = served(40, 30)
+    parties = sojourn.parties(*two.owners)
+    model = network(rng.randrange(1000))
+    copies = {owner: network(at).to(owner.device) for at, owner in enumerate(two.owners)}
+    expected = {
+        name: 0.75 * network(0).state_dict()[name] + 0.25 * network(1).state_dict()[name] for name in model.state_dict()
+    }
+    model = model.to(parties.device)
+    sojourn.average(model, copies, weights=dict(zip(two.owners, [3, 1])))
+    for name, value in sojourn.publish(model.state_dict()).items():
+        close(value, expected[name])
+
+
+def test_a_member_that_dies_fails_the_step_at_once_by_name(served, rng):
+    three = served(40, 23, 31)
+    parties = sojourn.parties(*three.owners)
+    table = parties.rows("patients")
+    total = sojourn.publish(table["age"].sum())
+    three.processes[2]._process.kill()
+    three.processes[2]._process.wait()
+    begin = time.monotonic()
+    with pytest.raises(sojourn.Error) as failed:
+        sojourn.publish(table["dose"].sum())
+    assert time.monotonic() - begin < 10
+    assert re.search("carol|the group has ended|not reachable any more", str(failed.value)), str(failed.value)
+    with pytest.raises(sojourn.Error):
+        sojourn.publish(table["dose"].sum())
+    # The others go on among themselves, and all three once it is back.
+    rest = sojourn.parties(*three.owners[:2])
+    close(sojourn.publish(rest.rows("patients")["age"].sum()), total - three.data[2]["age"].sum(), 1e-4)
+    three.serve(2)
+    three.owners[2] = sojourn.connect(three.addresses[2])
+    again = sojourn.parties(*three.owners)
+    close(sojourn.publish(again.rows("patients")["age"].sum()), total, 1e-4)
+
+
+def test_who_does_not_know_whom_is_told(served):
+    pair = served(20, 20, strangers=[(1, 0)], share=None)
+    with pytest.raises(sojourn.Error, match="sojourn-owner peer add NAME --key [0-9a-f]{64} --address ADDRESS"):
+        sojourn.parties(*pair.owners)
+    assert "does not know this one" in pair.command(0, "peer", "check", fails=True)
+    key = pair.command(0, "key").strip()
+    pair.command(1, "peer", "add", "alice", "--key", key, "--address", pair.peers[0])
+    assert "answers at" in pair.command(0, "peer", "check", "bob")
+    parties = sojourn.parties(*pair.owners)
+    with pytest.raises(sojourn.Error, match="share"):
+        sojourn.publish(parties.rows("patients")["age"].sum())
+    for at, other in ((0, "bob"), (1, "alice")):
+        shown = pair.command(at, "share", "patients", "--with", other, "--as", "clear")
+        assert re.search(rf"{other} +clear", shown), shown
+    close(
+        sojourn.publish(parties.rows("patients")["age"].sum()),
+        torch.cat([each["age"] for each in pair.data]).sum(),
+        1e-4,
+    )
+
+
+def test_an_owner_without_an_address_for_others_refuses(served, tmp_path):
+    pair = served(20, 20)
+    pair.processes[1].close()
+    pair.processes[1] = OwnerProcess(pair.folders[1], pair.addresses[1])
+    bob = sojourn.connect(pair.addresses[1])
+    with pytest.raises(sojourn.Error, match="takes part in no groups: .*sojourn-owner serve --peers ADDRESS"):
+        sojourn.parties(bob, pair.owners[0])
+
+
+def test_commands_about_other_owners(served):
+    pair = served(20, 20, share=None)
+    assert re.search(r"bob +ipc://.*peers.sock +[0-9a-f]{64}", pair.command(0, "peer", "list"))
+    assert "other owners may see nothing" in pair.command(0, "share", "patients")
+    assert "is registered already, with this name" in pair.command(
+        0, "peer", "add", "bob", "--key", "0" * 64, "--address", "ipc:///x", fails=True
+    )
+    own = pair.command(0, "key").strip()
+    assert "is this owner's own" in pair.command(
+        0, "peer", "add", "me", "--key", own, "--address", "ipc:///x", fails=True
+    )
+    assert "no other owner is registered as 'dave'" in pair.command(
+        0, "share", "patients", "--with", "dave", "--as", "clear", fails=True
+    )
+    assert "bob is removed" in pair.command(0, "peer", "remove", "bob")
+    assert "no other owner is registered" in pair.command(0, "peer", "list")
