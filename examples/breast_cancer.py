@@ -5,8 +5,9 @@
     python examples/breast_cancer.py --owner local               # at an owner inside this process
     python examples/breast_cancer.py --owner local --epsilon 3   # there, from a private table
     python examples/breast_cancer.py --owner ipc:///run/o.sock   # at a `sojourn-owner serve`
+    python examples/breast_cancer.py --owner ADDRESS,ADDRESS     # at several of them, each with a part of the rows
 
-`train` and `evaluate` are the same lines in all four cases. `tools/demo` runs and compares them.
+`train` and `evaluate` are the same lines in all cases. `tools/demo` runs and compares them.
 """
 
 import argparse
@@ -45,20 +46,31 @@ BOUNDS |= {f"worst_{measure}": ranges[2] for measure, ranges in RANGES.items()}
 BOUNDS |= {LABEL: (0, 1)}
 
 
-def source():
-    """The table as its owner has it: 569 rows, 30 measures and the diagnosis."""
+def source(part=0, parts=1):
+    """The table as its owner has it: 569 rows, 30 measures and the diagnosis; or each `parts`-th row."""
     from sklearn.datasets import load_breast_cancer
 
     data = load_breast_cancer()
     arrays = {name.replace(" ", "_"): data.data[:, k].copy() for k, name in enumerate(data.feature_names)}
     arrays[LABEL] = (data.target == 0).astype("int64")
-    return arrays
+    return {name: column[part::parts] for name, column in arrays.items()}
 
 
-def open_table(where, epsilon=None):
-    """The table and its owner (None on plain CPU tensors). With `epsilon` a local table is private with that budget."""
+def open_table(where, epsilon=None, parts=1):
+    """The table and its owner, or the group of its owners (None on plain CPU tensors).
+
+    With `epsilon` a local table is private with that budget. A plain table of several `parts` has the batches of a
+    group whose members have these parts.
+    """
+    if where == "none" and parts > 1:
+        return sojourn.pooled(
+            *(sojourn.plain(source(part, parts), name=NAME, bounds=BOUNDS) for part in range(parts))
+        ), None
     if where == "none":
         return sojourn.plain(source(), name=NAME, bounds=BOUNDS), None
+    if "," in where:
+        parties = sojourn.parties(*map(sojourn.connect, where.split(",")))
+        return parties.rows(NAME), parties
     if where == "local":
         owner = sojourn.local()
         owner.register(NAME, source(), policy="private" if epsilon else "open", bounds=BOUNDS)
@@ -159,7 +171,14 @@ def speed(marks, per_epoch):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--owner", default="none", help="none (plain CPU tensors), local, or the address of an owner")
+    parser.add_argument(
+        "--owner",
+        default="none",
+        help="none (plain CPU tensors), local, the address of an owner, or those of several, separated by commas",
+    )
+    parser.add_argument(
+        "--parts", type=int, default=1, help="with --owner none: the batches of so many owners, each with its rows"
+    )
     parser.add_argument("--epochs", type=int, default=20)
     parser.add_argument("--batch", type=int, default=64)
     parser.add_argument("--seed", type=int, default=0)
@@ -178,7 +197,9 @@ def main():
     if not 0 <= arguments.measure < float("inf") or not 0 < (arguments.epsilon or 1.0) < float("inf"):
         parser.error("--epsilon and --measure must be above 0 and finite")
 
-    table, owner = open_table(arguments.owner, arguments.epsilon and arguments.epsilon + arguments.measure)
+    table, owner = open_table(
+        arguments.owner, arguments.epsilon and arguments.epsilon + arguments.measure, arguments.parts
+    )
     print(table if arguments.report is None else repr(table).splitlines()[0])
     report = train(
         table, owner, arguments.epochs, arguments.batch, arguments.seed, arguments.epsilon, arguments.measure

@@ -230,7 +230,9 @@ def parties(arguments):
         console.print(f"\n{threads} thread(s)")
         found[threads] = bench_parties.measure(arguments.rounds, threads)
         bench_parties.show(found[threads])
-    arguments.json.write_text(json.dumps({"parties": found}, indent=1) + "\n")
+    served = bench_parties.measure_served(arguments.rounds)
+    bench_parties.show_served(served)
+    arguments.json.write_text(json.dumps({"parties": found, "served": served}, indent=1) + "\n")
     console.print(f"JSON: {arguments.json}", highlight=False)
 
 

@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Steps of a group of owners beside steps of one owner with all rows: `tools/bench --parties`.
+"""Steps of a group of owners beside steps of single owners: `tools/bench --parties`.
 
-The members are owners of this process, each with a thread of its own, on the cores that the one owner has, too.
+First, members in this process, each with a thread, beside one owner with all rows on the same cores. Then, members as
+servers with links over ipc, beside the same servers' steps on their own rows, taken at the same time.
 """
 
 import pathlib
 import statistics
 import sys
+import tempfile
 import time
 
 import torch
@@ -15,6 +17,8 @@ from rich.table import Table
 from torch import nn
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "build/python"))
+
+from members import Members
 
 import sojourn
 
@@ -124,5 +128,106 @@ def show(cases: list[dict]) -> None:
             *(f"{value:.0f}" for value in case["us"].values()),
             *(f"{value:.2f}" for side, value in case["ratios"].items() if side != "1 owners"),
             f"{case['bytes_up']['3 owners']:.0f}",
+        )
+    console.print(table)
+
+
+SERVED = (2, 3, 5)
+
+
+class ServedSides:
+    """Members as servers: the joint step, and a step of each on its rows, all in one message to each."""
+
+    def __init__(self, network, size: int, members: int, folder: pathlib.Path):
+        self.served = Members(folder, [columns(ROWS // members, at) for at in range(members)], "t")
+        self.owners = [sojourn.connect(address) for address in self.served.addresses]
+        self.group = sojourn.parties(*self.owners)
+        self.taken: dict[str, list[float]] = {"joint": [], "own": []}
+        torch.manual_seed(0)
+        self.joint = self._step([(network().to(self.group.device), self.group.rows("t"))], size)
+        own = [(network().to(owner.device), owner.dataset("t")) for owner in self.owners]
+        self.own = self._step(own, max(1, size // members))
+        for _ in range(6):
+            self.joint()
+            self.own()
+
+    @staticmethod
+    def _step(places, size: int):
+        models = [model for model, _ in places]
+        optimizers = [torch.optim.SGD(model.parameters(), lr=0.01) for model in models]
+
+        @sojourn.step(replay=True)
+        def train(*batches):
+            losses = []
+            for (x, y), model, optimizer in zip(batches, models, optimizers):
+                optimizer.zero_grad()
+                loss = nn.functional.cross_entropy(model(x), y)
+                loss.backward()
+                optimizer.step()
+                losses.append(loss)
+            return losses
+
+        drawn = [
+            iter(table.batches(FEATURES, label="y", size=size, epochs=10_000, drop_last=True)) for _, table in places
+        ]
+
+        def take() -> float:
+            batches = [next(each) for each in drawn]
+            begin = time.perf_counter()
+            train(*batches)
+            return time.perf_counter() - begin
+
+        return take
+
+    def close(self):
+        for each in [self.group, *self.owners]:
+            each.close()
+        self.served.close()
+
+
+def measure_served(rounds: int) -> list[dict]:
+    """Medians and ratios of paired rounds, each network and number of members by itself."""
+    torch.set_num_threads(1)
+    cases = []
+    for name, (network, size) in NETWORKS.items():
+        for members in SERVED:
+            with tempfile.TemporaryDirectory(prefix="sojourn-bench-") as folder:
+                sides = ServedSides(network, size, members, pathlib.Path(folder))
+                sent, up = sides.served.bytes_between(), sides.group.counters()["bytes_up"]
+                for _ in range(rounds):
+                    sides.taken["joint"].append(sides.joint())
+                    sides.taken["own"].append(sides.own())
+                joint, own = sides.taken["joint"], sides.taken["own"]
+                cases.append(
+                    {
+                        "network": name,
+                        "members": members,
+                        "joint_us": 1e6 * statistics.median(joint),
+                        "own_us": 1e6 * statistics.median(own),
+                        "p99_us": 1e6 * sorted(joint)[int(0.99 * (len(joint) - 1))],
+                        "ratio": statistics.median(a / b for a, b in zip(joint, own)),
+                        "bytes_up": (sides.group.counters()["bytes_up"] - up) / rounds / members,
+                        "bytes_between": (sides.served.bytes_between() - sent) / rounds,
+                        "numbers": sum(p.numel() for p in network().parameters()),
+                    }
+                )
+                sides.close()
+    return cases
+
+
+def show_served(cases: list[dict]) -> None:
+    table = Table(title="replayed training step of served owners (medians of paired rounds)")
+    for title in ("network", "owners", "joint us", "p99", "own rows us", "joint/own", "up to each, B", "between, B"):
+        table.add_column(title, justify="left" if title == "network" else "right")
+    for case in cases:
+        table.add_row(
+            case["network"],
+            str(case["members"]),
+            f"{case['joint_us']:.0f}",
+            f"{case['p99_us']:.0f}",
+            f"{case['own_us']:.0f}",
+            f"{case['ratio']:.2f}",
+            f"{case['bytes_up']:.0f}",
+            f"{case['bytes_between']:.0f}",
         )
     console.print(table)

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Compares runs of examples/breast_cancer.py: on the CPU, at an embedded owner, at a served one, on a private table.
+With --owners N: at a group of N served owners.
 
 Each run is a separate process, as a user would start it; the runs of the last picture share one.
 """
@@ -100,6 +101,60 @@ def served_owner(log):
             except subprocess.TimeoutExpired:
                 server.kill()
                 server.wait()
+
+
+def train_over_members(arguments, out):
+    """The script over the rows of several served owners, and on plain tensors with the same batches."""
+    from members import Members
+
+    count = arguments.owners
+    say(f"1. The script on plain CPU tensors, with the batches of {count} owners")
+    plain = train("none", "plain-parts", arguments, out, "--parts", count)
+    say(f"2. The same script over the tables of {count} served owners, linked over ipc")
+    script = example()
+    with tempfile.TemporaryDirectory(prefix="sojourn-demo-") as made:
+        tables = [script.source(part, count) for part in range(count)]
+        with Members(pathlib.Path(made), tables, script.NAME, script.BOUNDS) as members:
+            for name, table in zip(members.names, tables):
+                console.print(f"{name}: {len(table[script.LABEL])} rows", highlight=False)
+            group = train(",".join(members.addresses), "group", arguments, out)
+            steps, sent = group["steps"], members.bytes_between()
+            keys = dict(zip(members.names, members.keys))
+
+    summary = Table(title="one script, its rows in one table or at several owners", title_justify="left")
+    summary.add_column("")
+    summary.add_column("plain CPU", justify="right")
+    summary.add_column(f"{count} owners", justify="right")
+    summary.add_row("loss of the last epoch", f"{plain['losses'][-1]:.6f}", f"{group['losses'][-1]:.6f}")
+    summary.add_row("test accuracy", f"{plain['accuracy']:.4f}", f"{group['accuracy']:.4f}")
+    summary.add_row("largest parameter difference", "-", f"{largest_difference(group, plain):.2e}")
+    summary.add_row("messages to each owner per step", "-", f"{group['round_trips_per_step'] / count:g}")
+    summary.add_row("bytes sent to each owner per warm step", "-", f"{group['bytes_up_per_warm_step'] / count:.0f}")
+    summary.add_row("bytes between owners per step", "-", f"{sent / steps:.0f}")
+    summary.add_row(
+        "steps per second (warm)", f"{plain['warm_steps_per_second']:.0f}", f"{group['warm_steps_per_second']:.0f}"
+    )
+    console.print()
+    console.print(summary)
+    say(f"On {count} machines")
+    for name in keys:
+        others = [other for other in keys if other != name]
+        lines = [
+            *(
+                f"sojourn-owner peer add {other} --key {keys[other]} --address tls+tcp://{other}.example:7444"
+                for other in others
+            ),
+            f"sojourn-owner share {script.NAME} --with {','.join(others)} --as clear",
+            "sojourn-owner serve --listen tls+tcp://0.0.0.0:7443 --peers tls+tcp://0.0.0.0:7444",
+        ]
+        console.print(f"\n# {name}, whose key 'sojourn-owner key' prints", highlight=False)
+        console.print("\n".join(lines), highlight=False, soft_wrap=True)
+    connect = ", ".join(
+        f'sojourn.connect("tls+tcp://{name}.example:7443", owner_key="{keys[name][:8]}...")' for name in keys
+    )
+    console.print(
+        f"\n# the scientist, in Python\nparties = sojourn.parties({connect})", highlight=False, soft_wrap=True
+    )
 
 
 def largest_difference(report, reference):
@@ -225,14 +280,21 @@ def main():
     parser.add_argument("--seed", type=int, default=0, help="seed of weights, split and batches (0)")
     parser.add_argument("--epsilon", type=float, default=3.0, help="price of the run on the private table (3)")
     parser.add_argument("--seeds", type=int, default=3, help="runs for each price of the second picture (3)")
+    parser.add_argument(
+        "--owners", type=int, default=1, help="train over the tables of so many served owners instead: 2 to 8"
+    )
     parser.add_argument("--out", type=pathlib.Path, default=pathlib.Path("sojourn-demo"), help="folder to write")
     arguments = parser.parse_args()
     out = arguments.out.resolve()
     if arguments.seeds < 1 or not 0 < arguments.epsilon < float("inf"):
         parser.error("--seeds must be at least 1, --epsilon above 0 and finite")
+    if not 1 <= arguments.owners <= 8:
+        parser.error("--owners must be 1 to 8")
     for old in [out / "ir-embedded", out / "ir-served", out / "ir-private"]:
         shutil.rmtree(old, ignore_errors=True)
     out.mkdir(parents=True, exist_ok=True)
+    if arguments.owners > 1:
+        return train_over_members(arguments, out)
 
     say("1. The script on plain CPU tensors")
     reports = {"plain CPU": train("none", "plain", arguments, out)}

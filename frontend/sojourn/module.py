@@ -16,7 +16,7 @@ from .errors import Error
 
 
 def to_owner(module: torch.nn.Module, owner, optimizer: torch.optim.Optimizer | None = None) -> torch.nn.Module:
-    """Moves a module's parameters and buffers to `owner` (an `Owner`, or its device); returns the module.
+    """Moves a module's parameters and buffers to `owner` (an `Owner`, a group, or its device); returns the module.
 
     Same as `module.to(owner.device)`, but also moves the state of an `optimizer` that has already stepped. Parameters
     stay the same objects, so ties and the optimizer's references hold. Does nothing if `owner` is None. Raises `Error`

@@ -121,6 +121,21 @@ const void *SharedFile::map(size_t least) {
   return mapping;
 }
 
+bool SharedFile::copyTo(void *to, size_t size) const {
+  if (mapping) { // an earlier call has mapped the memory, which the other side uses again
+    std::memcpy(to, mapping, std::min(size, bytes));
+    return size <= bytes;
+  }
+  for (size_t done = 0; done < size;) {
+    const ssize_t got = pread(file.get(), static_cast<char *>(to) + done, size - done, static_cast<off_t>(done));
+    if (got <= 0) {
+      return false;
+    }
+    done += static_cast<size_t>(got);
+  }
+  return true;
+}
+
 std::shared_ptr<runtime::Buffer> readable(const std::shared_ptr<runtime::Buffer> &buffer, bool isBorrowed) {
   if (!buffer || buffer->data() || !buffer->keep()) {
     return buffer;
@@ -138,16 +153,7 @@ std::shared_ptr<runtime::Buffer> ownCopy(const std::shared_ptr<runtime::Buffer> 
     return buffer;
   }
   auto copy = pool.allocate(std::min(size, buffer->size()));
-  const int file = static_cast<SharedFile *>(buffer->keep().get())->descriptor();
-  for (size_t done = 0; done < copy->size();) { // read once, and not through a mapping: the bytes may change meanwhile
-    const ssize_t got =
-        pread(file, static_cast<char *>(copy->data()) + done, copy->size() - done, static_cast<off_t>(done));
-    if (got <= 0) {
-      return nullptr;
-    }
-    done += static_cast<size_t>(got);
-  }
-  return copy;
+  return static_cast<SharedFile *>(buffer->keep().get())->copyTo(copy->data(), copy->size()) ? copy : nullptr;
 }
 
 struct Link::Head {

@@ -71,6 +71,8 @@ public:
   /// Mapped for reading, once; the descriptor is closed then. `least`: bytes to map, even where the file has become
   /// shorter. Throws std::bad_alloc.
   const void *map(size_t least = 0);
+  /// Copies its first bytes, each read once; false where it is shorter. Throws nothing.
+  bool copyTo(void *to, size_t size) const;
 
 private:
   Descriptor file;

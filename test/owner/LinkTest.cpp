@@ -156,6 +156,27 @@ TEST(Links, DescriptorsCrossOnceAndGoWithTheirFiles) {
   EXPECT_EQ(descriptors(), before);
 }
 
+/// A buffer's file is used again, for a call that maps it, then for one that copies it.
+TEST(Links, MappedFilesAreCopied) {
+  Ends ends;
+  runtime::BufferPool shared(true);
+  auto value = buffer(text(100'000, 7), shared);
+  std::shared_ptr<runtime::Buffer> mapped; // keeps the mapping
+  for (int round = 0; round < 3; ++round) {
+    const std::string now = text(100'000, 8 + round);
+    std::memcpy(value->data(), now.data(), now.size());
+    ASSERT_FALSE(bool(ends.left->send(FrameKind::call, "x", {value})));
+    auto frame = ends.right->receive();
+    ASSERT_TRUE(bool(frame) && *frame);
+    if (round == 1) {
+      mapped = readable((*frame)->memory[0], /*isBorrowed=*/true);
+    }
+    const auto copy = ownCopy((*frame)->memory[0]);
+    ASSERT_NE(copy, nullptr) << round;
+    EXPECT_TRUE(bytesOf(copy) == now) << round;
+  }
+}
+
 TEST(Links, FramesThatComeTogetherHaveTheirOwnDescriptors) {
   Ends ends;
   runtime::BufferPool shared(true);

@@ -1,16 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """Groups of served owners: a process each, links between them, commands of their data owners."""
 
+import json
 import re
 import socket
 import subprocess
+import sys
 import time
 
 import numpy as np
 import pytest
 import torch
 from owner_process import ROOT, OwnerProcess
-from parties_support import close, columns, network, plain_step, trained
+from parties_support import COLUMNS, close, columns, network, plain_step, trained
 
 import sojourn
 
@@ -101,6 +103,35 @@ def test_a_model_trains_as_on_all_rows(served, rng, tls):
     close(torch.stack([sojourn.publish(loss) for loss in losses]), torch.stack(plain_losses).detach(), 2e-4)
     status = three.command(0, "status")
     assert "1 groups with other owners, 0 of them waiting for others; links with 2 of 2 registered owners" in status
+
+
+def test_large_values_cross_between_steps_of_all_kinds(served, rng):
+    """Terms of more than 64 KiB, beside uploads that use the same memory of the front."""
+    two, seed = served(64, 64), rng.randrange(1000)
+    parties = sojourn.parties(*two.owners)
+    generator = torch.Generator().manual_seed(seed)
+    weights, sizes = torch.randn(3, 30_000, generator=generator), [30_000, 20_000, 40_000]
+    table, plain = parties.rows("patients"), two.pooled
+    for round in range(6):
+        size = sizes[round % 3]
+        given = torch.randn(3, size, generator=generator) if round else weights
+        found = torch.stack([table[name] for name in COLUMNS], 1) @ given.to(parties.device)
+        expected = torch.stack([plain[name] for name in COLUMNS], 1) @ given
+        close(sojourn.publish(found.sum(0)), expected.sum(0), 1e-3)
+
+
+def test_the_demo_of_several_owners(tmp_path):
+    done = subprocess.run(
+        [sys.executable, ROOT / "tools/demo.py", "--owners", "2", "--epochs", "1", "--out", tmp_path / "demo"],
+        capture_output=True,
+        text=True,
+        timeout=200,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    reports = {name: json.loads((tmp_path / f"demo/{name}.json").read_text()) for name in ("plain-parts", "group")}
+    for name, values in reports["group"]["parameters"].items():
+        close(torch.tensor(values), torch.tensor(reports["plain-parts"]["parameters"][name]), 1e-4)
+    assert "messages to each owner per step" in done.stdout and "--peers tls+tcp://0.0.0.0:7444" in done.stdout
 
 
 def test_average_of_local_steps(served, rng):
