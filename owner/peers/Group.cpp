@@ -54,6 +54,15 @@ void Group::send(const PeerFrame &frame) {
   }
 }
 
+/// An end counts for later steps of its message, too: its sender may have failed one that is committed here.
+static void raiseEnd(PeerFrame &frame, const StepPoint &current) {
+  const StepPoint &own = frame.point;
+  if (frame.kind == PeerFrame::Kind::End && own.sequence == current.sequence && own.attempt == current.attempt &&
+      own < current) {
+    frame.point = current;
+  }
+}
+
 /// Frames of earlier points are of no use from now on. Under the lock.
 void Group::raise(const StepPoint &point) {
   if (!(current < point)) {
@@ -61,6 +70,9 @@ void Group::raise(const StepPoint &point) {
   }
   current = point;
   for (Inbox &inbox : inboxes) {
+    for (PeerFrame &frame : inbox.frames) {
+      raiseEnd(frame, point);
+    }
     llvm::erase_if(inbox.frames, [&](const PeerFrame &frame) { return frame.point < point; });
     inbox.isBroken = false; // at an earlier one
   }
@@ -82,7 +94,7 @@ void Group::close(const StepPoint &last) {
   raise({last.sequence, last.attempt, UINT32_MAX});
 }
 
-void Group::take(const signing::PublicKey &from, const PeerFrame &frame) {
+void Group::take(const signing::PublicKey &from, PeerFrame frame) {
   Inbox *found = inboxOf(from);
   if (!found) {
     return;
@@ -92,6 +104,7 @@ void Group::take(const signing::PublicKey &from, const PeerFrame &frame) {
   if (inbox.isGone) {
     return;
   }
+  raiseEnd(frame, current);
   llvm::erase_if(inbox.frames, [&](const PeerFrame &earlier) {
     return (frame.kind == PeerFrame::Kind::End && earlier.point == frame.point) ||
            (earlier.point.sequence == frame.point.sequence && earlier.point.attempt < frame.point.attempt);
@@ -103,7 +116,7 @@ void Group::take(const signing::PublicKey &from, const PeerFrame &frame) {
   } else if (inbox.frames.size() >= kWaitingMost) {
     inbox.isBroken = true;
   } else {
-    inbox.frames.push_back(frame);
+    inbox.frames.push_back(std::move(frame));
   }
   came.notify_all();
 }

@@ -64,7 +64,7 @@ public:
   /// From a member. Dropped: all after it has left; frames of earlier points, those that it sent before an end of the
   /// same step, or in earlier attempts at a message. Of a member that sends more than kWaitingMost ahead, nothing is
   /// taken any more.
-  void take(const signing::PublicKey &from, const PeerFrame &frame);
+  void take(const signing::PublicKey &from, PeerFrame frame);
 
   /// Waits for the frames of this kind, of all other members, at `point`; drops those of earlier points. RequestErrors:
   /// a member is gone, has gone on to a later point, or sent another message or another frame (Peer), the stop flag is

@@ -1,0 +1,267 @@
+// SPDX-License-Identifier: Apache-2.0
+// Joint messages over a network in memory that delivers frames in any order between pairs of members, cuts links at any
+// frame, and loses members: each step is committed by all members or by none, or the client is told that the group has
+// ended. SOJOURN_NETWORK_RUNS: how many networks (2,000).
+#include "owner/RequestError.h"
+#include "owner/peers/JointMessage.h"
+#include "owner/peers/Peers.h"
+#include "runtime/signing/SigningKey.h"
+
+#include <chrono>
+#include <cstring>
+#include <deque>
+#include <gtest/gtest.h>
+#include <map>
+#include <random>
+#include <thread>
+
+namespace sojourn::owner::test {
+
+namespace {
+
+using signing::PublicKey;
+using std::chrono::milliseconds;
+
+/// Delivers frames by a thread, one at a time, from a pair drawn at random; in order for each pair.
+class Network {
+public:
+  Network(unsigned members, unsigned seed) : random(seed) {
+    for (unsigned role = 0; role < members; ++role) {
+      keys.push_back({static_cast<uint8_t>(role + 1)});
+      peers.push_back(Peers::open(keys[role], /*isNeighbour=*/false));
+      peers[role]->attach(std::make_shared<Routes>(*this, role));
+    }
+    const bool hasFault = random() % 2 == 0;
+    faultAt = hasFault ? random() % 60 : ~size_t{0};
+    victim = static_cast<unsigned>(random() % members);
+    other = (victim + 1 + static_cast<unsigned>(random() % (members - 1))) % members;
+    isKill = random() % 2 == 0;
+    thread = std::thread([this] { deliver(); });
+  }
+  ~Network() {
+    for (const auto &each : peers) {
+      each->attach(nullptr);
+    }
+    {
+      std::lock_guard lock(mutex);
+      isOver = true;
+    }
+    changed.notify_all();
+    thread.join();
+  }
+
+  std::vector<PublicKey> keys;
+  std::vector<std::shared_ptr<Peers>> peers;
+  bool wasFaulty() {
+    std::lock_guard lock(mutex);
+    return faulted;
+  }
+
+private:
+  class Routes final : public PeerRoutes {
+  public:
+    Routes(Network &network, unsigned own) : network(network), own(own) {}
+    llvm::Error await(const PublicKey &) override { return llvm::Error::success(); }
+    bool isLinked(const PublicKey &) override { return true; }
+    void send(const PublicKey &to, const GroupId &group, const PeerFrame &frame) noexcept override {
+      network.send(own, static_cast<unsigned>(to[0] - 1), group, frame);
+    }
+    LinkFigures figures() override { return {}; }
+
+  private:
+    Network &network;
+    const unsigned own;
+  };
+  struct Sent {
+    GroupId group;
+    PeerFrame frame;
+    bool isEnd = false; ///< of the link, as the receiver sees it
+  };
+  using Pair = std::pair<unsigned, unsigned>;
+
+  void send(unsigned from, unsigned to, const GroupId &group, const PeerFrame &frame) {
+    std::lock_guard lock(mutex);
+    if (!cut.count({from, to})) {
+      queues[{from, to}].push_back({group, frame});
+      changed.notify_all();
+    }
+  }
+  /// Both ways: of what is on its way, a part arrives, then the end shows. Under the lock.
+  void end(unsigned a, unsigned b) {
+    for (const Pair &pair : {Pair(a, b), Pair(b, a)}) {
+      if (cut.insert({pair, true}).second) {
+        auto &queue = queues[pair];
+        queue.resize(random() % (queue.size() + 1));
+        queue.push_back({{}, {}, true});
+      }
+    }
+  }
+  void deliver() {
+    std::unique_lock lock(mutex);
+    size_t delivered = 0;
+    while (!isOver) {
+      std::vector<Pair> waiting;
+      for (const auto &[pair, queue] : queues) {
+        if (!queue.empty()) {
+          waiting.push_back(pair);
+        }
+      }
+      if (waiting.empty()) {
+        changed.wait(lock);
+        continue;
+      }
+      if (delivered++ == faultAt) {
+        faulted = true;
+        for (unsigned each = 0; each < peers.size(); ++each) {
+          if (each != victim && (isKill || each == other)) {
+            end(victim, each);
+          }
+        }
+        continue;
+      }
+      const Pair pair = waiting[random() % waiting.size()];
+      const Sent next = std::move(queues[pair].front());
+      queues[pair].pop_front();
+      lock.unlock();
+      if (next.isEnd) {
+        peers[pair.second]->lose(keys[pair.first]);
+      } else {
+        peers[pair.second]->take(keys[pair.first], next.group, next.frame);
+      }
+      lock.lock();
+    }
+  }
+
+  std::mutex mutex;
+  std::condition_variable changed;
+  std::mt19937 random;
+  std::map<Pair, std::deque<Sent>> queues;
+  std::map<Pair, bool> cut;
+  size_t faultAt = 0;
+  unsigned victim = 0, other = 0;
+  bool isKill = false, faulted = false, isOver = false;
+  std::thread thread;
+};
+
+/// A step that has committed, and the sum of all members' terms.
+struct Committed {
+  StepPoint point;
+  uint64_t sum;
+  friend bool operator==(const Committed &, const Committed &) = default;
+};
+
+/// Members learn of ends by frames, or by the end of a link.
+void expectNoLateEnd(llvm::Error error) {
+  const std::string text = llvm::toString(std::move(error));
+  EXPECT_EQ(text.find("the step waited"), std::string::npos) << text;
+}
+
+class Member {
+public:
+  Member(Network &network, unsigned role, unsigned seed)
+      : group(llvm::cantFail(network.peers[role]->join({7}, role, network.keys))), random(seed) {}
+
+  struct Reply {
+    uint32_t steps = 0;
+    bool failed = false;
+  };
+  /// As StepRun does: each step exchanges terms, then all are ready; a step may fail before.
+  Reply run(StepPoint point, uint32_t steps, unsigned exchanges, bool mayFail) {
+    Reply reply;
+    JointMessage message(*group, point, {}, steps, stop, milliseconds(5'000));
+    if (llvm::Error error = message.begin()) {
+      llvm::consumeError(std::move(error));
+      return {0, true};
+    }
+    for (; reply.steps < steps && !message.isOver(); ++reply.steps) {
+      uint64_t sum = 0;
+      bool fails = mayFail && random() % 8 == 0;
+      for (unsigned at = 0; at < exchanges && !fails; ++at) {
+        uint64_t own = random();
+        auto came = message.exchange({runtime::copyOf(&own, sizeof own)});
+        fails = !came;
+        if (!came) {
+          expectNoLateEnd(came.takeError());
+          break;
+        }
+        for (const auto &terms : *came) {
+          uint64_t each = 0;
+          std::memcpy(&each, terms->data(), std::min(sizeof each, terms->size()));
+          sum += each;
+        }
+        sum += own;
+      }
+      llvm::Error error = fails ? llvm::createStringError("failed") : message.ready();
+      if (error) {
+        expectNoLateEnd(std::move(error));
+        reply.failed = true;
+        return reply;
+      }
+      committed.push_back({{point.sequence, point.attempt, reply.steps}, sum});
+    }
+    return reply;
+  }
+
+  std::vector<Committed> committed;
+
+private:
+  const std::shared_ptr<Group> group;
+  std::mt19937_64 random;
+  runtime::StopFlag stop{false};
+};
+
+void runNetwork(unsigned seed) {
+  SCOPED_TRACE("seed " + std::to_string(seed));
+  std::mt19937 random(seed);
+  const unsigned count = 2 + random() % 3;
+  Network network(count, random());
+  std::vector<std::unique_ptr<Member>> members;
+  for (unsigned role = 0; role < count; ++role) {
+    members.push_back(std::make_unique<Member>(network, role, random()));
+  }
+  const bool mayFail = random() % 2 == 0;
+  bool isLost = false;
+  StepPoint point{1, 0, 0};
+  for (int message = 0; message < 5 && !isLost; ++message) {
+    const uint32_t steps = 1 + random() % 3;
+    const unsigned exchanges = random() % 3;
+    std::vector<Member::Reply> replies(count);
+    std::vector<std::thread> threads;
+    for (unsigned role = 0; role < count; ++role) {
+      threads.emplace_back([&, role] { replies[role] = members[role]->run(point, steps, exchanges, mayFail); });
+    }
+    for (std::thread &thread : threads) {
+      thread.join();
+    }
+    // A client compares what members have committed (frontend/session/JointReply.cpp).
+    for (const Member::Reply &reply : replies) {
+      isLost |= reply.steps != replies[0].steps;
+    }
+    const bool isRepeated = replies[0].failed && replies[0].steps == 0;
+    point =
+        isRepeated ? StepPoint{point.sequence, point.attempt + 1, 0} : StepPoint{point.sequence + 1, point.attempt, 0};
+  }
+  ASSERT_TRUE(!isLost || network.wasFaulty()) << "members differ, and no link has ended";
+  std::vector<Committed> longest, shortest = members[0]->committed;
+  for (const auto &member : members) {
+    longest = member->committed.size() > longest.size() ? member->committed : longest;
+    shortest = member->committed.size() < shortest.size() ? member->committed : shortest;
+  }
+  ASSERT_LE(longest.size(), shortest.size() + (isLost ? 1 : 0));
+  for (const auto &member : members) { // what is committed is the same everywhere
+    ASSERT_TRUE(std::equal(member->committed.begin(), member->committed.end(), longest.begin()));
+  }
+}
+
+} // namespace
+
+TEST(JointNetwork, StepsAreCommittedByAllOrTheGroupIsLost) {
+  const unsigned first = std::random_device()();
+  const char *asked = std::getenv("SOJOURN_NETWORK_RUNS");
+  const unsigned runs = asked ? static_cast<unsigned>(std::strtoul(asked, nullptr, 10)) : 2'000;
+  for (unsigned run = 0; run < runs && !testing::Test::HasFailure(); ++run) {
+    runNetwork(first + run);
+  }
+}
+
+} // namespace sojourn::owner::test
