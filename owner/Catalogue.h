@@ -214,6 +214,7 @@ private:
     std::map<std::string, std::map<std::string, bool>> access;     ///< true, of clients, of datasets
     std::map<std::string, std::map<std::string, Sharing>> sharing; ///< of versions, with owners
     std::shared_ptr<const std::vector<DatasetRecord>> datasets;
+    std::optional<std::vector<PeerRecord>> peers;
   };
   /// The list, which outlives what is written beside it, and all of it that may change (`datasetsPrint`).
   std::shared_ptr<const std::vector<DatasetRecord>> listed;

@@ -9,6 +9,10 @@ namespace sojourn::owner {
 using llvm::Twine;
 
 llvm::Expected<std::vector<PeerRecord>> Catalogue::peers() {
+  Answers &known = answers();
+  if (known.peers) {
+    return *known.peers;
+  }
   std::vector<PeerRecord> found;
   Statement read(database, "SELECT name, key, address FROM peers ORDER BY name");
   int state;
@@ -20,8 +24,11 @@ llvm::Expected<std::vector<PeerRecord>> Catalogue::peers() {
     }
     found.push_back({read.text(0), *key, read.text(2)});
   }
-  return state == SQLITE_DONE ? llvm::Expected<std::vector<PeerRecord>>(std::move(found))
-                              : lastError("reading the registered owners");
+  if (state != SQLITE_DONE) {
+    return lastError("reading the registered owners");
+  }
+  known.peers = found;
+  return found;
 }
 
 llvm::Error Catalogue::addPeer(const PeerRecord &peer) {

@@ -32,8 +32,8 @@ std::shared_ptr<std::byte> allocate(size_t bytes) {
 
 } // namespace
 
-Connection::Connection(uint64_t id, nng_stream *stream, ConnectionEvents &events, const ConnectionTimes &times)
-    : id(id), stream_(stream), events_(events), times_(times) {}
+Connection::Connection(uint64_t id, stream::OwnedStream stream, ConnectionEvents &events, const ConnectionTimes &times)
+    : id(id), stream_(stream.release()), events_(events), times_(times) {}
 
 Connection::~Connection() {
   nng_aio_free(receive_);

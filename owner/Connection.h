@@ -6,6 +6,7 @@
 #include "owner/ConnectionTimes.h"
 #include "runtime/stream/Frame.h"
 #include "runtime/stream/Outgoing.h"
+#include "runtime/stream/Owned.h"
 #include "runtime/wire/Message.h"
 
 #include <nng/nng.h>
@@ -49,8 +50,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
 public:
   using Clock = std::chrono::steady_clock;
 
-  /// Takes the stream.
-  Connection(uint64_t id, nng_stream *stream, ConnectionEvents &events, const ConnectionTimes &times);
+  Connection(uint64_t id, stream::OwnedStream stream, ConnectionEvents &events, const ConnectionTimes &times);
   ~Connection();
   Connection(const Connection &) = delete;
   Connection &operator=(const Connection &) = delete;

@@ -75,7 +75,7 @@ int Listener::open(const std::string &address) {
 }
 
 llvm::Expected<std::unique_ptr<Listener>> Listener::open(Owner &owner, const std::string &address,
-                                                         std::function<void(nng_stream *)> add) {
+                                                         std::function<void(stream::OwnedStream)> add) {
   std::unique_ptr<Listener> made(new Listener(std::move(add)));
   llvm::StringRef path(address);
   if (path.consume_front("ipc://")) {
@@ -119,8 +119,9 @@ void Listener::accepted(void *given) {
   auto &self = *static_cast<Listener *>(given);
   const int status = nng_aio_result(self.acceptance);
   if (status == 0) {
+    stream::OwnedStream stream(static_cast<nng_stream *>(nng_aio_get_output(self.acceptance, 0)));
     try {
-      self.add(static_cast<nng_stream *>(nng_aio_get_output(self.acceptance, 0)));
+      self.add(std::move(stream));
     } catch (const std::exception &exception) {
       spdlog::error("no memory for a connection: {}", exception.what());
     }

@@ -4,6 +4,7 @@
 #define SOJOURN_OWNER_LISTENER_H
 
 #include "owner/Certificate.h"
+#include "runtime/stream/Owned.h"
 
 #include "llvm/Support/Error.h"
 
@@ -21,9 +22,9 @@ class Owner;
 
 class Listener {
 public:
-  /// `add` takes each stream, on a thread of nng's; it may throw std::bad_alloc. Errors name the address.
+  /// `add` gets each stream, on a thread of nng's; it may throw. Errors name the address.
   static llvm::Expected<std::unique_ptr<Listener>> open(Owner &owner, const std::string &address,
-                                                        std::function<void(nng_stream *)> add);
+                                                        std::function<void(stream::OwnedStream)> add);
   ~Listener();
   Listener(const Listener &) = delete;
   Listener &operator=(const Listener &) = delete;
@@ -41,12 +42,12 @@ public:
   std::string_view digest() const;
 
 private:
-  explicit Listener(std::function<void(nng_stream *)> add) : add(std::move(add)) {}
+  explicit Listener(std::function<void(stream::OwnedStream)> add) : add(std::move(add)) {}
   int secure();
   int open(const std::string &address);
   static void accepted(void *self);
 
-  const std::function<void(nng_stream *)> add;
+  const std::function<void(stream::OwnedStream)> add;
   std::optional<Certificate> ownCertificate;
   std::string inprocName;
   nng_stream_listener *listener = nullptr;

@@ -139,7 +139,8 @@ public:
   std::shared_ptr<Peers> groups();
   /// Other owners that the data owner has registered, by their names: possible members of groups; at once. Errors: the
   /// name is not valid, name or key is there already, the key is this owner's, or no owner connects to such an address.
-  llvm::Error addPeer(const PeerRecord &peer);
+  /// `plainTcp`: whether tcp:// of this machine is allowed.
+  llvm::Error addPeer(const PeerRecord &peer, bool plainTcp = false);
   /// Groups with it end. Fails if no owner has this name.
   llvm::Error removePeer(const std::string &name);
   llvm::Expected<std::vector<PeerRecord>> peers();

@@ -16,7 +16,7 @@ std::shared_ptr<Peers> Owner::groups() { return state->peers; }
 
 const Limits &Owner::limits() const { return state->limits; }
 
-llvm::Error Owner::addPeer(const PeerRecord &peer) {
+llvm::Error Owner::addPeer(const PeerRecord &peer, bool plainTcp) {
   if (llvm::Error error = state->checkOpen()) {
     return error;
   }
@@ -28,7 +28,7 @@ llvm::Error Owner::addPeer(const PeerRecord &peer) {
   if (peer.key == state->accounts->key().publicKey()) {
     return failure("the key of '" + peer.name + "' is this owner's own; expected that of another one");
   }
-  if (std::string problem = sojourn::wire::addressProblem(peer.address, /*plainTcp=*/true); !problem.empty()) {
+  if (std::string problem = sojourn::wire::addressProblem(peer.address, plainTcp); !problem.empty()) {
     return failure(problem);
   }
   std::lock_guard lock(state->mutex);

@@ -84,7 +84,7 @@ public:
 private:
   using Connections = std::map<uint64_t, std::shared_ptr<Connection>>;
 
-  void add(nng_stream *stream);
+  void add(stream::OwnedStream stream);
   void makeRoom();
   void answer(const std::shared_ptr<Connection> &connection, Request &request);
   void endSteps(std::chrono::milliseconds grace);
@@ -109,7 +109,7 @@ private:
 };
 
 llvm::Error Server::State::listen() {
-  auto opened = Listener::open(owner, options.listen, [this](nng_stream *stream) { add(stream); });
+  auto opened = Listener::open(owner, options.listen, [this](stream::OwnedStream stream) { add(std::move(stream)); });
   if (!opened) {
     return opened.takeError();
   }
@@ -131,18 +131,16 @@ llvm::Error Server::State::listen() {
   return llvm::Error::success();
 }
 
-void Server::State::add(nng_stream *stream) {
+void Server::State::add(stream::OwnedStream stream) {
   makeRoom();
   std::shared_ptr<Connection> connection;
   {
     std::lock_guard lock(mutex);
     if (isStopping || connections.size() >= connectionsMost) {
-      nng_stream_close(stream);
-      nng_stream_free(stream);
       return;
     }
     const uint64_t id = ++lastId;
-    connection = std::make_shared<Connection>(id, stream, *this, options.times);
+    connection = std::make_shared<Connection>(id, std::move(stream), *this, options.times);
     connections.emplace(id, connection);
   }
   if (int status = connection->open()) {

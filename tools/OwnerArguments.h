@@ -22,7 +22,7 @@ struct Arguments {
                                   from, address, level = "clear";
   std::vector<std::string> bounds, fills, categories, dates, columns, clients, added, removed, tags;
   bool rowsAreSubjects = false, verbose = false, anyone = false, none = false;
-  bool continuesBudget = false, yes = false, renew = false;
+  bool continuesBudget = false, yes = false, renew = false, plainTcp = false;
   std::optional<std::string> words;
   std::optional<double> epsilon, delta, noiseMultiplier, clip, metricBound;
   size_t last = 50;

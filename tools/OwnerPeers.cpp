@@ -31,7 +31,7 @@ llvm::Error addPeer(Owner &owner, const Arguments &arguments) {
   if (!key) {
     return key.takeError();
   }
-  if (llvm::Error error = owner.addPeer({arguments.client, *key, arguments.address})) {
+  if (llvm::Error error = owner.addPeer({arguments.client, *key, arguments.address}, arguments.plainTcp)) {
     return error;
   }
   standardOutput() << "owner " << arguments.client << " has key " << signing::keyText(*key) << " and address "

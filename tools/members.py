@@ -6,6 +6,7 @@ import json
 import pathlib
 import subprocess
 import time
+from typing import Any
 
 import numpy as np
 
@@ -28,7 +29,8 @@ class Members:
         ranges = [f"--bound={column}={lower}:{upper}" for column, (lower, upper) in (bounds or {}).items()]
         for place, table in zip(self.folders, tables):
             place.mkdir(parents=True)
-            np.savez(place / "table.npz", **{column: np.asarray(values) for column, values in table.items()})
+            arrays: dict[str, Any] = {column: np.asarray(values) for column, values in table.items()}
+            np.savez(place / "table.npz", **arrays)
             self.command(place, "import", place / "table.npz", "--name", name, "--policy=open", "--anyone", *ranges)
             self.keys.append(self.command(place, "key").strip())
         for at, place in enumerate(self.folders):
@@ -62,7 +64,7 @@ class Members:
     def _serve(self) -> None:
         logs = [place / "server.log" for place in self.folders]
         for place, address, peers, log in zip(self.folders, self.addresses, self.peers, logs):
-            command = [OWNER_TOOL, "serve", "--store", place / "store", "--listen", address, "--peers", peers]
+            command = [str(OWNER_TOOL), "serve", "--store", str(place / "store"), "--listen", address, "--peers", peers]
             with log.open("w") as output:
                 self.servers.append(
                     subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT)

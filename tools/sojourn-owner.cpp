@@ -380,6 +380,8 @@ private:
     command->add_option("--key", arguments.key, "what 'sojourn-owner key' prints there: 64 digits, or a file with them")
         ->required();
     command->add_option("--address", arguments.address, "tls+tcp://host:port or ipc:///path/to.sock")->required();
+    command->add_flag("--plain-tcp", arguments.plainTcp,
+                      "take tcp://127.0.0.1:port, too: without encryption, for tests on one machine");
     command = add(peers, "remove", "remove an owner; groups with it end", removePeer);
     addPeerName(command)->required();
     add(peers, "list", "list the owners, their addresses and keys", listPeers);

@@ -24,6 +24,19 @@ bool isOfPeer(const std::string &text) { return text.starts_with("Peer: "); }
 
 std::string withName(const std::string &name, const std::string &text) { return "at " + name + ": " + text; }
 
+/// The text of an error of an owner's; empty for others, and for none.
+std::string textOf(const std::exception_ptr &failure) {
+  try {
+    if (failure) {
+      std::rethrow_exception(failure);
+    }
+  } catch (const Error &error) {
+    return error.text();
+  } catch (...) {
+  }
+  return "";
+}
+
 /// Rethrows the failure that others followed from, if any.
 void raiseFailure(const std::vector<MemberOutcome> &outcomes, const std::vector<std::string> &names) {
   const MemberOutcome *shown = nullptr;
@@ -145,8 +158,11 @@ StepReply jointReply(const wire::Step &step, std::vector<MemberOutcome> outcomes
     unknown = true;
     std::string told;
     for (size_t role = 0; role < outcomes.size(); ++role) {
+      const std::string reason = textOf(outcomes[role].failure);
       told += (role == 0 ? "" : ", ") + names[role] +
-              (outcomes[role].reply ? " committed " + std::to_string(outcomes[role].reply->steps) : " did not answer");
+              (outcomes[role].reply ? " committed " + std::to_string(outcomes[role].reply->steps)
+               : reason.empty()     ? " did not answer"
+                                    : " failed (" + reason + ")");
     }
     throw Error(ErrorKind::ConnectionLost,
                 "the members of the group do not tell the same of this step (" + told +

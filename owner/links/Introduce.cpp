@@ -106,22 +106,29 @@ llvm::Error noAnswer(const PeerRecord &peer, int status) {
     return failure("no server listens at " + peer.address + "; start the server of " + peer.name +
                    " with: sojourn-owner serve --listen ADDRESS --peers " + peer.address);
   }
-  if (status == NNG_EPROTO || status == NNG_ECONNSHUT || status == NNG_ECLOSED || status == NNG_ECONNRESET) {
+  if (status == NNG_EPROTO) {
     return failure("the server at " + peer.address +
                    " is no owner's address for other owners; check it against the --peers of " + peer.name);
+  }
+  if (status == NNG_ECONNSHUT || status == NNG_ECLOSED || status == NNG_ECONNRESET) {
+    return failure("the server at " + peer.address +
+                   " closed the connection: it stops, has too many at once, or is no owner's address for other owners; "
+                   "try again, and check the address against the --peers of " +
+                   peer.name);
   }
   if (status == NNG_EPEERAUTH || status == NNG_ECRYPTO) {
     return failure("the server at " + peer.address + " does not hold the certificate that the key of " + peer.name +
                    " vouches for; another server may answer at this address");
   }
-  return failure("no answer from " + peer.address + ": " + nng_strerror(status));
+  return failure("no answer from " + peer.address + " (" + nng_strerror(status) + "); check the address, and that " +
+                 peer.name + " serves with --peers");
 }
 
 } // namespace
 
-llvm::Expected<nng_stream *> dialPeer(const PeerRecord &peer, const signing::SigningKey &own, LinkPurpose purpose,
-                                      const std::atomic<bool> &stop) {
-  Talk talk(kIntroductionMost, stop);
+llvm::Expected<stream::OwnedStream> dialPeer(const PeerRecord &peer, const signing::SigningKey &own,
+                                             LinkPurpose purpose, const std::atomic<bool> &stop) {
+  Talk talk(std::chrono::steady_clock::now() + kIntroductionMost, stop);
   std::string bytes, trusted, digest;
   if (peer.address.starts_with("tls+tcp://")) {
     int status = talk.dial(peer.address, nullptr);
@@ -173,15 +180,19 @@ llvm::Expected<nng_stream *> dialPeer(const PeerRecord &peer, const signing::Sig
   if (!verdict.refusal.empty()) {
     return failure(printable(verdict.refusal, kRefusalMost));
   }
-  return purpose == LinkPurpose::link ? talk.release() : nullptr;
+  return purpose == LinkPurpose::link ? talk.release() : stream::OwnedStream();
 }
 
-std::optional<IntroducedPeer> meetPeer(nng_stream *stream, const signing::SigningKey &own,
-                                       const OwnCertificate &certificate,
+std::optional<IntroducedPeer> meetPeer(stream::OwnedStream stream, std::chrono::steady_clock::time_point since,
+                                       const signing::SigningKey &own, const OwnCertificate &certificate,
                                        llvm::function_ref<std::string(const PublicKey &, LinkPurpose)> refusalOf,
                                        const std::atomic<bool> &stop) {
-  Talk talk(kIntroductionMost, stop);
-  talk.take(stream);
+  Talk talk(since + kHelloMost, stop);
+  talk.take(std::move(stream));
+  auto awaitEnd = [&] {
+    talk.end(std::chrono::steady_clock::now() + kCloseMost);
+    talk.awaitEnd();
+  };
   std::string bytes;
   FrameKind kind = FrameKind::message;
   if (talk.receive(kind, bytes, kMessageMost)) {
@@ -189,10 +200,11 @@ std::optional<IntroducedPeer> meetPeer(nng_stream *stream, const signing::Signin
   }
   if (kind == FrameKind::introduction) {
     if (talk.send(kind, certificate.introduction) == 0) {
-      talk.awaitEnd();
+      awaitEnd();
     }
     return std::nullopt;
   }
+  talk.end(since + kIntroductionMost);
   Hello hello;
   const bool isRead = read(bytes, hello);
   Answer answer{kLinkVersion, own.publicKey(), freshNonce(), {}};
@@ -215,7 +227,7 @@ std::optional<IntroducedPeer> meetPeer(nng_stream *stream, const signing::Signin
     return std::nullopt;
   }
   if (!isLinked) {
-    talk.awaitEnd();
+    awaitEnd();
     return std::nullopt;
   }
   return IntroducedPeer{hello.own, talk.release()};

@@ -11,11 +11,10 @@
 
 #include "owner/peers/PeerRecord.h"
 #include "runtime/signing/SigningKey.h"
+#include "runtime/stream/Owned.h"
 
 #include "llvm/ADT/STLFunctionalExtras.h"
 #include "llvm/Support/Error.h"
-
-#include <nng/nng.h>
 
 #include <atomic>
 #include <chrono>
@@ -27,20 +26,20 @@ namespace sojourn::owner {
 
 /// Rises with whatever members must do alike: frames, the placement of programs, how these are cut.
 inline constexpr uint32_t kLinkVersion = 1;
-/// Of a handshake, the certificate included.
-inline constexpr std::chrono::milliseconds kIntroductionMost{5'000};
+/// Of a handshake, the certificate included; of its first message; of the other side for closing after the last one.
+inline constexpr std::chrono::milliseconds kIntroductionMost{5'000}, kHelloMost{1'000}, kCloseMost{500};
 
 enum class LinkPurpose : uint8_t { link, check };
 constexpr bool isKnown(LinkPurpose purpose) { return purpose <= LinkPurpose::check; }
 
-/// Dials a registered owner and proves who this one is. The stream is the caller's; null after a check. Errors say what
+/// Dials a registered owner and proves who this one is. No stream after a check. Errors say what
 /// is wrong, and the next step.
-llvm::Expected<nng_stream *> dialPeer(const PeerRecord &peer, const signing::SigningKey &own, LinkPurpose purpose,
-                                      const std::atomic<bool> &stop);
+llvm::Expected<stream::OwnedStream> dialPeer(const PeerRecord &peer, const signing::SigningKey &own,
+                                             LinkPurpose purpose, const std::atomic<bool> &stop);
 
 struct IntroducedPeer {
   signing::PublicKey key{};
-  nng_stream *stream = nullptr; ///< the caller's
+  stream::OwnedStream stream;
 };
 
 /// The certificate of the stream, for those that ask for it first.
@@ -48,10 +47,11 @@ struct OwnCertificate {
   std::string_view introduction, digest; ///< both empty without TLS
 };
 
-/// The other side: of a stream that it takes. `refusalOf`: why an owner that has proved its key gets no link, empty
-/// where it does. Nothing where there is no link: a request for the certificate, a check, a refusal.
+/// The other side, of a stream that was accepted at `since`. `refusalOf`: why an owner that has proved its key gets no
+/// link, empty where it does. Nothing where there is no link: a request for the certificate, a check, a refusal.
 std::optional<IntroducedPeer>
-meetPeer(nng_stream *stream, const signing::SigningKey &own, const OwnCertificate &certificate,
+meetPeer(stream::OwnedStream stream, std::chrono::steady_clock::time_point since, const signing::SigningKey &own,
+         const OwnCertificate &certificate,
          llvm::function_ref<std::string(const signing::PublicKey &, LinkPurpose)> refusalOf,
          const std::atomic<bool> &stop);
 

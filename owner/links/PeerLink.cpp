@@ -40,7 +40,12 @@ int PeerLink::open() {
 
 void PeerLink::start() { receiveOn(); }
 
-void PeerLink::close() { nng_stream_close(stream_); }
+/// A stream of nng's that was closed while it told of bytes takes another request to receive, and never answers it.
+void PeerLink::close() {
+  isClosed_ = true;
+  nng_stream_close(stream_);
+  nng_aio_abort(receive_, NNG_ECLOSED);
+}
 
 void PeerLink::finish() {
   nng_stream_close(stream_);
@@ -160,6 +165,9 @@ void PeerLink::receiveOn() {
   }
   nng_aio_set_iov(receive_, 1, &part);
   nng_stream_recv(stream_, receive_);
+  if (isClosed_) {
+    nng_aio_abort(receive_, NNG_ECLOSED);
+  }
 }
 
 void PeerLink::send(const GroupId &group, const PeerFrame &frame) noexcept {
@@ -173,15 +181,44 @@ void PeerLink::enqueue(Outbound outbound) noexcept {
   if (isEnded_ || (outbound.isGreeting && isSending_)) {
     return;
   }
+  if (!outbound.isGreeting && outbound.fields.kind != static_cast<uint8_t>(PeerFrame::Kind::Terms)) {
+    takeBack(outbound.fields);
+  }
+  const size_t bytes = viewOf(outbound.terms.get()).size();
   try {
     queue_.push_back(std::move(outbound));
   } catch (const std::bad_alloc &) {
-    nng_stream_close(stream_); // and the receiving thread tells of the end
+    close(); // and the receiving thread tells of the end
     return;
+  }
+  queuedBytes_ += bytes;
+  if (queuedBytes_ > queueMost_) {
+    close();
   }
   if (!isSending_) {
     isSending_ = true;
     sendNext();
+  }
+}
+
+/// Of a step that has ended, or of a group: the receiver would drop them. Under the lock.
+void PeerLink::takeBack(const FrameFields &end) {
+  const bool isOfGroup = end.kind == static_cast<uint8_t>(PeerFrame::Kind::Gone);
+  if (end.kind == static_cast<uint8_t>(PeerFrame::Kind::Ready)) {
+    return;
+  }
+  const auto isOver = [&](const Outbound &each) {
+    const FrameFields &own = each.fields;
+    return each.terms && own.group == end.group &&
+           (isOfGroup || (own.sequence == end.sequence && own.attempt == end.attempt && own.step == end.step));
+  };
+  for (auto at = queue_.begin() + (isSending_ ? 1 : 0); at != queue_.end();) { // the first one is on its way
+    if (isOver(*at)) {
+      queuedBytes_ -= at->terms->size();
+      at = queue_.erase(at);
+    } else {
+      ++at;
+    }
   }
 }
 
@@ -202,6 +239,7 @@ void PeerLink::sent(void *given) {
   std::unique_lock lock(self.mutex_);
   if (nng_aio_result(self.send_) != 0) {
     self.queue_.clear();
+    self.queuedBytes_ = 0;
     lock.unlock();
     self.end();
     return;
@@ -213,6 +251,7 @@ void PeerLink::sent(void *given) {
     self.outgoing_.send(self.stream_, self.send_);
     return;
   }
+  self.queuedBytes_ -= viewOf(self.queue_.front().terms.get()).size();
   self.queue_.pop_front();
   if (self.queue_.empty()) {
     self.isSending_ = false;

@@ -7,6 +7,7 @@
 #include "runtime/signing/SigningKey.h"
 #include "runtime/stream/Frame.h"
 #include "runtime/stream/Outgoing.h"
+#include "runtime/stream/Owned.h"
 
 #include <nng/nng.h>
 
@@ -29,7 +30,7 @@ public:
   virtual std::shared_ptr<runtime::Buffer> room(const PeerLink &link, const GroupId &group, size_t bytes) = 0;
   virtual void came(const PeerLink &link, const GroupId &group, const PeerFrame &frame) = 0;
   /// Once, at the end.
-  virtual void ended(PeerLink &link) = 0;
+  virtual void ended(PeerLink &link) noexcept = 0;
 };
 
 /// Frames come whole, in order and once, or the link ends. Thread-safe. Gone only after `finish`.
@@ -37,9 +38,9 @@ class PeerLink {
 public:
   using Clock = std::chrono::steady_clock;
 
-  /// Takes the stream.
-  PeerLink(const signing::PublicKey &peer, nng_stream *stream, PeerLinkEvents &events)
-      : peer(peer), stream_(stream), events_(events) {}
+  /// `queueMost`: bytes of terms that wait to be sent; where there are more, the link ends.
+  PeerLink(const signing::PublicKey &peer, stream::OwnedStream stream, PeerLinkEvents &events, size_t queueMost)
+      : peer(peer), stream_(stream.release()), events_(events), queueMost_(queueMost) {}
   ~PeerLink();
   PeerLink(const PeerLink &) = delete;
   PeerLink &operator=(const PeerLink &) = delete;
@@ -47,7 +48,8 @@ public:
   /// nng's status.
   int open();
   void start();
-  /// Where memory is short, or the other side takes nothing for long, the link ends instead.
+  /// An end of a step takes back terms of it that have not begun to leave. Where memory is short, or the other side
+  /// takes nothing for long, the link ends instead.
   void send(const GroupId &group, const PeerFrame &frame) noexcept;
   /// A sign of life, where nothing else is on its way.
   void greet() noexcept;
@@ -75,12 +77,14 @@ private:
   void receiveOn();
   void end();
   void enqueue(Outbound outbound) noexcept;
+  void takeBack(const FrameFields &end);
   void sendNext();
 
   nng_stream *const stream_;
   PeerLinkEvents &events_;
+  const size_t queueMost_;
   nng_aio *receive_ = nullptr, *send_ = nullptr;
-  std::atomic<bool> isEnded_ = false;
+  std::atomic<bool> isClosed_ = false, isEnded_ = false;
   std::atomic<Clock::rep> heard_ = Clock::now().time_since_epoch().count();
   std::atomic<uint64_t> sentBytes_ = 0, receivedBytes_ = 0;
 
@@ -95,6 +99,7 @@ private:
   std::mutex mutex_; ///< of the rest
   std::deque<Outbound> queue_;
   bool isSending_ = false;
+  size_t queuedBytes_ = 0; ///< of terms
   stream::Outgoing outgoing_;
 };
 

@@ -13,6 +13,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <deque>
 #include <map>
 #include <spdlog/spdlog.h>
 #include <thread>
@@ -32,10 +33,19 @@ constexpr std::chrono::milliseconds kLookEvery{200}, kGreetEvery{1'000};
 constexpr std::chrono::seconds kSilenceMost{10};
 /// Between attempts to dial, at first and at last.
 constexpr std::chrono::milliseconds kFirstPause{200}, kLongestPause{2'000};
-/// How long a group that begins waits for a link: in all, and before the reason why there is none is asked for.
-constexpr std::chrono::milliseconds kLinkWait{5'000}, kPatience{1'000};
-/// Handshakes at a time that others began, with a thread and waiting for one.
-constexpr unsigned kMeetingThreads = 8, kMeetingsMost = 64, kDialThreads = 8;
+/// How long a group that begins waits for a link: in all, and where nobody dials.
+constexpr std::chrono::milliseconds kLinkWait{5'000}, kPatience{1'500};
+/// Handshakes at a time that others began, each with a thread; and dials.
+constexpr unsigned kMeetingsMost = 64, kDialThreads = 8;
+/// Of the bytes that wait, one group has at most this part.
+constexpr size_t kPartOfGroup = 4;
+
+/// A connection that has not proved yet whose it is.
+struct Meeting {
+  stream::OwnedStream stream;
+  const Clock::time_point since = Clock::now();
+  std::atomic<bool> stop = false;
+};
 
 } // namespace
 
@@ -48,7 +58,7 @@ public:
   void stop();
 
   llvm::Error await(const PublicKey &member) override;
-  bool isLinked(const PublicKey &member) override;
+  bool isLinked(const PublicKey &member) override { return find(member) != nullptr; }
   void send(const PublicKey &to, const GroupId &group, const PeerFrame &frame) noexcept override;
   LinkFigures figures() override;
 
@@ -56,29 +66,32 @@ public:
   void came(const PeerLink &link, const GroupId &group, const PeerFrame &frame) override {
     groups->take(link.peer, group, frame);
   }
-  void ended(PeerLink &link) override;
+  void ended(PeerLink &link) noexcept override;
 
 private:
   struct Entry {
     PeerRecord record;
     std::shared_ptr<PeerLink> link;
-    std::string problem = "it has not connected yet"; ///< why there is no link
-    Clock::time_point next{};                         ///< attempt to dial
+    std::string problem;      ///< of the last dial, for the log
+    Clock::time_point next{}; ///< attempt to dial
     std::chrono::milliseconds pause = kFirstPause;
     bool isDialing = false;
+    bool isRegistered = false; ///< else it only lasts until its dial or its link has ended
   };
 
   void keep();
   void readRegistered();
   void greetAll();
   void dialDue();
-  void dial(PeerRecord peer);
-  void meet(nng_stream *stream);
+  void dial(const PeerRecord &peer);
+  void meet(stream::OwnedStream stream);
+  void run(const std::shared_ptr<Meeting> &meeting);
   std::string refusalOf(const PublicKey &peer, LinkPurpose purpose);
-  void adopt(const PublicKey &peer, nng_stream *stream);
+  void adopt(const PublicKey &peer, stream::OwnedStream stream);
   std::shared_ptr<PeerLink> takeLink(const PublicKey &peer, const PeerLink *expected);
   bool dials(const PublicKey &peer) const { return key.publicKey() < peer; }
   std::shared_ptr<PeerLink> find(const PublicKey &peer);
+  Entry *registered(const PublicKey &peer);
 
   Owner &owner;
   const std::shared_ptr<Peers> groups;
@@ -86,30 +99,20 @@ private:
   const size_t bytesMost;
   const std::shared_ptr<std::atomic<size_t>> waitingBytes = std::make_shared<std::atomic<size_t>>(0);
   std::unique_ptr<Listener> listener;
-  Workers meetings{kMeetingThreads}, dialers{kDialThreads};
-  std::atomic<unsigned> meetingsBegun = 0;
+  Workers meetings{2 * kMeetingsMost}, dialers{kDialThreads};
   std::atomic<bool> isStopping = false;
 
   std::mutex changing; ///< held while a link comes or goes, and the groups are told; before the next one
   std::mutex mutex;    ///< of the rest
   std::condition_variable changed;
+  std::deque<std::shared_ptr<Meeting>> unproved; ///< in the order of their coming
   std::map<PublicKey, Entry> entries;
-  std::vector<std::shared_ptr<PeerLink>> gone; ///< ended, and not yet done with
+  std::vector<std::shared_ptr<PeerLink>> gone; ///< ended, and not yet done with; has room for all links
   std::thread keeper;
 };
 
 llvm::Error PeerLinks::State::listen(const std::string &address) {
-  auto opened = Listener::open(owner, address, [this](nng_stream *stream) {
-    const bool isTaken = ++meetingsBegun <= kMeetingsMost && meetings.run([this, stream] {
-      meet(stream);
-      --meetingsBegun;
-    });
-    if (!isTaken) {
-      --meetingsBegun;
-      nng_stream_close(stream);
-      nng_stream_free(stream);
-    }
-  });
+  auto opened = Listener::open(owner, address, [this](stream::OwnedStream stream) { meet(std::move(stream)); });
   if (!opened) {
     return opened.takeError();
   }
@@ -121,31 +124,41 @@ llvm::Error PeerLinks::State::listen(const std::string &address) {
   return llvm::Error::success();
 }
 
+/// Steps may commit until the links have ended; afterwards none of their groups does.
 void PeerLinks::State::stop() {
-  isStopping = true;
-  groups->attach(nullptr);
-  listener->stop();
+  {
+    std::lock_guard lock(mutex);
+    isStopping = true;
+    for (const auto &meeting : unproved) {
+      meeting->stop = true;
+    }
+  }
+  changed.notify_all();
+  if (listener) {
+    listener->stop();
+  }
   dialers.stop();
   meetings.stop();
-  changed.notify_all();
   if (keeper.joinable()) {
     keeper.join();
   }
-  std::vector<PublicKey> all;
+  std::vector<std::shared_ptr<PeerLink>> all;
   {
+    std::lock_guard change(changing); // no link is about to tell of its end
     std::lock_guard lock(mutex);
-    for (const auto &[peer, entry] : entries) {
-      all.push_back(peer);
+    all.swap(gone);
+    for (auto &[peer, entry] : entries) {
+      if (entry.link) {
+        all.push_back(std::move(entry.link));
+      }
     }
   }
-  for (const PublicKey &peer : all) {
-    if (const auto link = find(peer)) {
-      link->finish(); // which tells of its end
-    }
-  }
-  for (const auto &link : std::exchange(gone, {})) {
+  for (const auto &link : all) { // nng may not tell of the end of a stream whose operations are stopped
+    link->close();
+    groups->lose(link->peer);
     link->finish();
   }
+  groups->attach(nullptr);
 }
 
 void PeerLinks::State::keep() {
@@ -153,19 +166,27 @@ void PeerLinks::State::keep() {
   std::unique_lock lock(mutex);
   while (!isStopping) {
     changed.wait_for(lock, kLookEvery);
-    const auto ended = std::exchange(gone, {});
-    lock.unlock();
-    for (const auto &link : ended) {
-      link->finish();
+    std::vector<std::shared_ptr<PeerLink>> ended;
+    try {
+      ended.reserve(gone.capacity());
+      ended.swap(gone);
+      lock.unlock();
+      for (const auto &link : ended) {
+        link->finish();
+      }
+      if (Clock::now() >= nextGreeting) {
+        nextGreeting = Clock::now() + kGreetEvery;
+        readRegistered();
+        greetAll();
+        listener->retry();
+      }
+      dialDue();
+    } catch (const std::exception &exception) {
+      spdlog::error("no memory for the links with other owners: {}", exception.what());
     }
-    if (Clock::now() >= nextGreeting) {
-      nextGreeting = Clock::now() + kGreetEvery;
-      readRegistered();
-      greetAll();
-      listener->retry();
+    if (!lock.owns_lock()) {
+      lock.lock();
     }
-    dialDue();
-    lock.lock();
   }
 }
 
@@ -180,18 +201,21 @@ void PeerLinks::State::readRegistered() {
   {
     std::lock_guard lock(mutex);
     for (auto at = entries.begin(); at != entries.end();) {
-      const bool isThere = std::any_of(records->begin(), records->end(),
+      Entry &entry = at->second;
+      entry.isRegistered = std::any_of(records->begin(), records->end(),
                                        [&](const PeerRecord &record) { return record.key == at->first; });
-      if (!isThere && at->second.link) {
-        unknown.push_back(at->second.link);
+      if (!entry.isRegistered && entry.link) {
+        unknown.push_back(entry.link);
       }
-      at = isThere || at->second.link ? std::next(at) : entries.erase(at);
+      at = entry.isRegistered || entry.link || entry.isDialing ? std::next(at) : entries.erase(at);
     }
     for (const PeerRecord &record : *records) {
       Entry &entry = entries[record.key];
       entry.next = entry.record.address == record.address ? entry.next : Clock::time_point();
       entry.record = record;
+      entry.isRegistered = true;
     }
+    gone.reserve(gone.size() + entries.size() + 1);
   }
   for (const auto &link : unknown) {
     link->close();
@@ -222,57 +246,99 @@ void PeerLinks::State::dialDue() {
   {
     std::lock_guard lock(mutex);
     for (auto &[peer, entry] : entries) {
-      if (dials(peer) && !entry.link && !entry.isDialing && Clock::now() >= entry.next) {
-        entry.isDialing = true;
+      if (entry.isRegistered && dials(peer) && !entry.link && !entry.isDialing && Clock::now() >= entry.next) {
         due.push_back(entry.record);
       }
     }
+    for (const PeerRecord &peer : due) {
+      entries[peer.key].isDialing = true;
+    }
   }
-  for (PeerRecord &peer : due) {
-    dialers.run([this, peer = std::move(peer)] { dial(peer); });
+  for (const PeerRecord &peer : due) {
+    const bool isTaken = dialers.run([this, peer] { dial(peer); });
+    if (!isTaken) {
+      std::lock_guard lock(mutex);
+      entries[peer.key].isDialing = false;
+    }
   }
 }
 
-void PeerLinks::State::dial(PeerRecord peer) {
-  auto stream = dialPeer(peer, key, LinkPurpose::link, isStopping);
-  const std::string problem = stream ? "" : llvm::toString(stream.takeError());
-  if (problem.empty()) {
-    adopt(peer.key, *stream);
+void PeerLinks::State::dial(const PeerRecord &peer) {
+  std::string problem;
+  try {
+    auto stream = dialPeer(peer, key, LinkPurpose::link, isStopping);
+    problem = stream ? "" : llvm::toString(stream.takeError());
+    if (problem.empty()) {
+      adopt(peer.key, std::move(*stream));
+    }
+  } catch (const std::exception &exception) {
+    spdlog::error("no memory to dial an owner: {}", exception.what());
   }
   std::lock_guard lock(mutex);
-  if (auto found = entries.find(peer.key); found != entries.end()) {
-    Entry &entry = found->second;
-    entry.isDialing = false;
-    entry.pause = problem.empty() ? kFirstPause : std::min(2 * entry.pause, kLongestPause);
-    entry.next = Clock::now() + entry.pause;
-    if (!problem.empty() && problem != entry.problem && !isStopping) {
-      spdlog::warn("no link with {}: {}", peer.name, problem);
-      entry.problem = problem;
-    }
+  Entry &entry = entries[peer.key];
+  entry.isDialing = false;
+  entry.pause = entry.link ? kFirstPause : std::min(2 * entry.pause, kLongestPause);
+  entry.next = Clock::now() + entry.pause;
+  if (!problem.empty() && problem != entry.problem && !isStopping) {
+    spdlog::warn("no link with {}: {}", peer.name, problem);
   }
+  entry.problem = std::move(problem);
   changed.notify_all();
 }
 
-void PeerLinks::State::meet(nng_stream *stream) {
-  const Certificate *certificate = listener->certificate();
-  const OwnCertificate shown = {certificate ? std::string_view(certificate->introduction) : std::string_view(),
-                                listener->digest()};
-  auto met = meetPeer(
-      stream, key, shown, [this](const PublicKey &peer, LinkPurpose purpose) { return refusalOf(peer, purpose); },
-      isStopping);
-  if (met) {
-    adopt(met->key, met->stream);
+/// On a thread of nng's. Of too many, the one that came first has had its time.
+void PeerLinks::State::meet(stream::OwnedStream stream) {
+  auto meeting = std::make_shared<Meeting>();
+  meeting->stream = std::move(stream);
+  {
+    std::lock_guard lock(mutex);
+    if (isStopping) {
+      return;
+    }
+    unproved.push_back(meeting);
+    if (unproved.size() > kMeetingsMost) {
+      unproved.front()->stop = true;
+      unproved.pop_front();
+    }
+  }
+  if (!meetings.run([this, meeting] { run(meeting); })) {
+    std::lock_guard lock(mutex);
+    std::erase(unproved, meeting);
   }
 }
 
-std::string PeerLinks::State::refusalOf(const PublicKey &peer, LinkPurpose purpose) {
-  readRegistered();
+void PeerLinks::State::run(const std::shared_ptr<Meeting> &meeting) {
+  try {
+    const Certificate *certificate = listener->certificate();
+    const OwnCertificate shown = {certificate ? std::string_view(certificate->introduction) : std::string_view(),
+                                  listener->digest()};
+    auto met = meetPeer(
+        std::move(meeting->stream), meeting->since, key, shown,
+        [this](const PublicKey &peer, LinkPurpose purpose) { return refusalOf(peer, purpose); }, meeting->stop);
+    if (met) {
+      adopt(met->key, std::move(met->stream));
+    }
+  } catch (const std::exception &exception) {
+    spdlog::error("no memory for the handshake of another owner: {}", exception.what());
+  }
   std::lock_guard lock(mutex);
-  if (entries.find(peer) == entries.end()) {
+  std::erase(unproved, meeting);
+}
+
+std::string PeerLinks::State::refusalOf(const PublicKey &peer, LinkPurpose purpose) {
+  readRegistered(); // the catalogue looks at its database only where that has changed
+  std::lock_guard lock(mutex);
+  if (!registered(peer)) {
     return "the owner with key " + signing::keyText(key.publicKey()) + " does not know this one; its data owner adds " +
            "it with: sojourn-owner peer add NAME --key " + signing::keyText(peer) + " --address ADDRESS";
   }
   return purpose == LinkPurpose::link && dials(peer) ? "of two owners, the one with the smaller key dials" : "";
+}
+
+/// Null for others. Under the lock.
+PeerLinks::State::Entry *PeerLinks::State::registered(const PublicKey &peer) {
+  const auto found = entries.find(peer);
+  return found != entries.end() && found->second.isRegistered ? &found->second : nullptr;
 }
 
 /// The link in an entry, if it is the expected one (null: any).
@@ -282,48 +348,49 @@ std::shared_ptr<PeerLink> PeerLinks::State::takeLink(const PublicKey &peer, cons
   if (found == entries.end() || (expected && found->second.link.get() != expected)) {
     return nullptr;
   }
-  found->second.problem = "its link has ended, and it has not connected again";
   return std::exchange(found->second.link, nullptr);
 }
 
 /// In place of a link of before, whose groups have ended with it.
-void PeerLinks::State::adopt(const PublicKey &peer, nng_stream *stream) {
-  auto link = std::make_shared<PeerLink>(peer, stream, *this);
+void PeerLinks::State::adopt(const PublicKey &peer, stream::OwnedStream stream) {
+  auto link = std::make_shared<PeerLink>(peer, std::move(stream), *this, bytesMost);
   std::lock_guard change(changing);
-  if (const auto before = takeLink(peer, nullptr)) {
+  if (link->open()) {
+    return;
+  }
+  if (auto before = takeLink(peer, nullptr)) {
     before->close();
     groups->lose(peer);
     std::lock_guard lock(mutex);
-    gone.push_back(before);
+    gone.push_back(std::move(before));
   }
-  const int status = link->open();
   {
     std::lock_guard lock(mutex);
-    const auto found = entries.find(peer);
-    if (status || isStopping || found == entries.end()) {
-      gone.push_back(std::move(link));
+    Entry *entry = registered(peer);
+    if (isStopping || !entry) {
       return;
     }
-    found->second.link = link;
-    found->second.problem = "";
-    spdlog::info("linked with {}", found->second.record.name);
+    gone.reserve(gone.size() + entries.size() + 1);
+    entry->link = link;
+    spdlog::info("linked with {}", entry->record.name);
   }
   link->start();
   changed.notify_all();
 }
 
-void PeerLinks::State::ended(PeerLink &link) {
+void PeerLinks::State::ended(PeerLink &link) noexcept {
   std::lock_guard change(changing);
   std::shared_ptr<PeerLink> own = takeLink(link.peer, &link);
   if (!own) {
-    return; // another one is in its place
+    return; // another one is in its place, or the server stops
   }
   groups->lose(link.peer);
-  if (!isStopping) {
+  try {
     spdlog::info("the link with the owner with key {} has ended", signing::shortKeyText(link.peer));
+  } catch (const std::exception &) { // no memory for the line
   }
   std::lock_guard lock(mutex);
-  gone.push_back(std::move(own));
+  gone.push_back(std::move(own)); // for which there is room
   changed.notify_all();
 }
 
@@ -333,48 +400,36 @@ std::shared_ptr<PeerLink> PeerLinks::State::find(const PublicKey &peer) {
   return found == entries.end() ? nullptr : found->second.link;
 }
 
-bool PeerLinks::State::isLinked(const PublicKey &member) { return find(member) != nullptr; }
-
 llvm::Error PeerLinks::State::await(const PublicKey &member) {
   readRegistered();
   std::unique_lock lock(mutex);
-  auto found = entries.find(member);
-  if (found == entries.end()) {
-    return requestError(wire::ErrorCode_Refused,
-                        "the owner with key " + signing::shortKeyText(key.publicKey()) +
-                            " does not know the owner with key " + signing::keyText(member) +
-                            "; its data owner adds it with: sojourn-owner peer add NAME --key " +
-                            signing::keyText(member) + " --address ADDRESS");
+  Entry *entry = registered(member);
+  if (entry) {
+    entry->next = Clock::time_point();
+    changed.notify_all();
   }
-  found->second.next = Clock::time_point();
-  changed.notify_all();
   const auto begin = Clock::now();
-  auto waitUntil = [&](Clock::time_point until, auto goesOn) {
-    for (found = entries.find(member);
-         found != entries.end() && !found->second.link && !isStopping && Clock::now() < until && goesOn(found->second);
-         found = entries.find(member)) {
-      changed.wait_until(lock, until);
-    }
-    return found != entries.end() && found->second.link;
+  auto goesOn = [&] {
+    const auto waited = Clock::now() - begin;
+    return entry && !entry->link && !isStopping &&
+           waited < (entry->isDialing || !dials(member) ? kLinkWait : kPatience);
   };
-  if (waitUntil(begin + kPatience, [](const Entry &) { return true; }) ||
-      waitUntil(begin + kLinkWait, [](const Entry &entry) { return entry.isDialing; })) {
+  for (; goesOn(); entry = registered(member)) {
+    changed.wait_for(lock, kLookEvery);
+  }
+  if (entry && entry->link) {
     return llvm::Error::success();
   }
-  const Entry entry = found == entries.end() ? Entry() : found->second;
-  std::string problem = entry.problem;
-  if (!dials(member) && found != entries.end()) { // the reason is over there
-    lock.unlock();
-    auto checked = dialPeer(entry.record, key, LinkPurpose::check, isStopping);
-    problem = checked ? problem : llvm::toString(checked.takeError());
-    lock.lock();
-    if (checked && waitUntil(begin + kLinkWait, [](const Entry &) { return true; })) {
-      return llvm::Error::success();
-    }
+  if (entry) {
+    return requestError(wire::ErrorCode_Peer,
+                        "there is no link between the owner with key " + signing::shortKeyText(key.publicKey()) +
+                            " and owner " + entry->record.name +
+                            "; its data owner sees the reason with: sojourn-owner peer check " + entry->record.name);
   }
-  return requestError(wire::ErrorCode_Peer, "there is no link with owner " + entry.record.name + " at " +
-                                                entry.record.address + ": " + problem +
-                                                "; see 'sojourn-owner peer check'");
+  return requestError(wire::ErrorCode_Refused, "the owner with key " + signing::shortKeyText(key.publicKey()) +
+                                                   " does not know the owner with key " + signing::keyText(member) +
+                                                   "; its data owner adds it with: sojourn-owner peer add NAME --key " +
+                                                   signing::keyText(member) + " --address ADDRESS");
 }
 
 void PeerLinks::State::send(const PublicKey &to, const GroupId &group, const PeerFrame &frame) noexcept {
@@ -384,26 +439,32 @@ void PeerLinks::State::send(const PublicKey &to, const GroupId &group, const Pee
 }
 
 std::shared_ptr<runtime::Buffer> PeerLinks::State::room(const PeerLink &link, const GroupId &group, size_t bytes) {
-  if (!groups->expects(link.peer, group) || *waitingBytes + bytes > bytesMost) {
+  const auto ofGroup = groups->waitingOf(link.peer, group);
+  if (!ofGroup) {
     return nullptr;
   }
-  void *memory = std::aligned_alloc(runtime::kAlignment, (bytes / runtime::kAlignment + 1) * runtime::kAlignment);
-  if (!memory) {
-    throw std::bad_alloc();
-  }
-  *waitingBytes += bytes;
-  std::shared_ptr<void> keep(memory, [counter = waitingBytes, bytes](void *address) {
-    *counter -= bytes;
+  const bool fits = waitingBytes->fetch_add(bytes) + bytes <= bytesMost;
+  const bool fitsGroup = ofGroup->fetch_add(bytes) + bytes <= bytesMost / kPartOfGroup;
+  auto giveBack = [all = waitingBytes, ofGroup, bytes](void *address) {
+    *all -= bytes;
+    *ofGroup -= bytes;
     std::free(address);
-  });
-  return std::make_shared<runtime::Buffer>(memory, bytes, -1, 0, std::move(keep));
+  };
+  void *memory = fits && fitsGroup
+                     ? std::aligned_alloc(runtime::kAlignment, (bytes / runtime::kAlignment + 1) * runtime::kAlignment)
+                     : nullptr;
+  if (!memory) {
+    giveBack(nullptr);
+    return nullptr;
+  }
+  return std::make_shared<runtime::Buffer>(memory, bytes, -1, 0, std::shared_ptr<void>(memory, giveBack));
 }
 
 LinkFigures PeerLinks::State::figures() {
   LinkFigures figures;
   std::lock_guard lock(mutex);
   for (const auto &[peer, entry] : entries) {
-    ++figures.registered;
+    figures.registered += entry.isRegistered ? 1 : 0;
     figures.linked += entry.link ? 1 : 0;
     figures.bytesSent += entry.link ? entry.link->bytesSent() : 0;
     figures.bytesReceived += entry.link ? entry.link->bytesReceived() : 0;

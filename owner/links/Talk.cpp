@@ -13,8 +13,7 @@ namespace sojourn::owner {
 /// How often a wait looks at its stop flag.
 static constexpr std::chrono::milliseconds kLookEvery{50};
 
-Talk::Talk(std::chrono::milliseconds most, const std::atomic<bool> &stop)
-    : until_(std::chrono::steady_clock::now() + most), stop_(stop) {
+Talk::Talk(std::chrono::steady_clock::time_point until, const std::atomic<bool> &stop) : until_(until), stop_(stop) {
   if (nng_aio_alloc(&aio_, finished, this) == 0) {
     nng_aio_set_timeout(aio_, NNG_DURATION_INFINITE);
   }

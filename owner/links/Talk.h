@@ -4,6 +4,7 @@
 #define SOJOURN_OWNER_LINKS_TALK_H
 
 #include "runtime/stream/Frame.h"
+#include "runtime/stream/Owned.h"
 
 #include <nng/nng.h>
 
@@ -20,13 +21,13 @@ namespace sojourn::owner {
 /// All statuses are nng's: NNG_ETIMEDOUT once the time of the talk is over or `stop` is set. Not thread-safe.
 class Talk {
 public:
-  Talk(std::chrono::milliseconds most, const std::atomic<bool> &stop);
+  Talk(std::chrono::steady_clock::time_point until, const std::atomic<bool> &stop);
   ~Talk();
   Talk(const Talk &) = delete;
   Talk &operator=(const Talk &) = delete;
 
   /// Takes a stream that a listener accepted.
-  void take(nng_stream *stream) { stream_ = stream; }
+  void take(stream::OwnedStream stream) { stream_ = stream.release(); }
   /// In place of a stream of before. `trusted`: see stream::openDialer.
   int dial(const std::string &address, const std::string *trusted);
   int send(stream::FrameKind kind, std::string_view message);
@@ -35,7 +36,9 @@ public:
   /// For the other side to close: bytes on their way may be lost else.
   void awaitEnd();
   /// The caller's from now on.
-  nng_stream *release() { return std::exchange(stream_, nullptr); }
+  stream::OwnedStream release() { return stream::OwnedStream(std::exchange(stream_, nullptr)); }
+  /// An earlier or later end of its time.
+  void end(std::chrono::steady_clock::time_point until) { until_ = until; }
 
 private:
   static void finished(void *self);
@@ -44,7 +47,7 @@ private:
   int receiveAll(void *to, size_t bytes);
   void drop();
 
-  const std::chrono::steady_clock::time_point until_;
+  std::chrono::steady_clock::time_point until_;
   const std::atomic<bool> &stop_;
   nng_stream *stream_ = nullptr;
   nng_aio *aio_ = nullptr;

@@ -18,10 +18,11 @@ Group::Group(std::shared_ptr<GroupPort> port, const GroupId &id, unsigned role, 
     : port(std::move(port)), id(id), ownRole(role), members(std::move(members)), inboxes(this->members.size()) {}
 
 Group::~Group() {
-  PeerFrame gone;
-  gone.kind = PeerFrame::Kind::Gone;
-  send(gone);
-  port->leave(id);
+  if (!isForgotten) {
+    PeerFrame gone;
+    gone.kind = PeerFrame::Kind::Gone;
+    send(gone);
+  }
 }
 
 std::string Group::nameOf(unsigned role) const {

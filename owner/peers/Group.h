@@ -23,13 +23,12 @@
 
 namespace sojourn::owner {
 
-/// The ways to the other members, and the one place that knows which groups an owner is in.
+/// The ways to the other members.
 class GroupPort {
 public:
   virtual ~GroupPort() = default;
   /// To the side of a group at another owner; lost where that owner or its side is gone.
   virtual void send(const signing::PublicKey &to, const GroupId &group, const PeerFrame &frame) const = 0;
-  virtual void leave(const GroupId &group) = 0;
 };
 
 /// Frames of all members for one moment of a step, by role; that of the own role is empty. Or the role of a member that
@@ -79,6 +78,11 @@ public:
   /// Whether a step waits for other members.
   bool isWaiting() const { return waits; }
 
+  /// It was never there: nobody is told of its end.
+  void forget() { isForgotten = true; }
+  /// Bytes of terms that came over links and wait.
+  const std::shared_ptr<std::atomic<size_t>> waitingBytes = std::make_shared<std::atomic<size_t>>(0);
+
   /// Frames of one member that wait. A member is ahead by the terms of two exchanges, an end and the step after it.
   static constexpr size_t kWaitingMost = 8;
 
@@ -102,6 +106,7 @@ private:
   std::vector<Inbox> inboxes; ///< by role
   StepPoint current;          ///< frames of earlier points are of no use
   std::atomic<bool> waits = false;
+  bool isForgotten = false;
 };
 
 } // namespace sojourn::owner

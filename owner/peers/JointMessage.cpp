@@ -2,6 +2,8 @@
 // The order of frames of a joint step (see JointMessage.h): Terms per exchange, then Ready; or End.
 #include "owner/peers/JointMessage.h"
 
+#include "owner/peers/FrameBytes.h"
+
 #include "llvm/ADT/Twine.h"
 
 #include <utility>
@@ -24,15 +26,22 @@ llvm::Expected<CameFrames> JointMessage::await(PeerFrame::Kind kind, const runti
   }
   isOver_ = came->code == PeerFrame::kNoFailure;
   end(came->code, *came->endedBy); // so that none holds this member's terms
-  return requestError(wire::ErrorCode_Peer, group_.nameOf(*came->endedBy) +
-                                                " ended the step; its own reply says why. Nothing of the step was "
-                                                "committed at any member");
+  return requestError(wire::ErrorCode_Peer,
+                      group_.nameOf(*came->endedBy) + " ended the step; its own reply says why. " +
+                          (kind == PeerFrame::Kind::Ready
+                               ? "It was not committed here, and may have been at others: then the group has ended"
+                               : "Nothing of the step was committed at any member"));
 }
 
 llvm::Expected<Memory> JointMessage::exchange(Memory frames) {
   if (frames.size() != 1) {
     return requestError(wire::ErrorCode_Internal,
                         "the worker sends " + llvm::Twine(frames.size()) + " frames in an exchange, expected 1");
+  }
+  if (frames[0]->size() > kTermsBytesMost) {
+    return requestError(wire::ErrorCode_Limit, "an exchange of this step has " + llvm::Twine(frames[0]->size()) +
+                                                   " bytes for other members, and " + llvm::Twine(kTermsBytesMost) +
+                                                   " are allowed; sum smaller tensors in a step");
   }
   PeerFrame own = frame(PeerFrame::Kind::Terms);
   own.terms = std::move(frames[0]);

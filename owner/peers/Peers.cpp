@@ -11,8 +11,8 @@ namespace sojourn::owner {
 
 using llvm::Twine;
 
-/// Groups that an owner has left, and does not join again.
-static constexpr size_t kLeftMost = 4'096;
+/// Groups that an owner knows, with those that it has left and does not join again: frames of then may be on their way.
+static constexpr size_t kGroupsKept = 4'096;
 
 namespace {
 
@@ -103,19 +103,24 @@ llvm::Expected<std::shared_ptr<Group>> Peers::join(const GroupId &id, unsigned r
       }
     }
   }
+  auto group = std::make_shared<Group>(shared_from_this(), id, role, members.vec());
   {
     std::lock_guard lock(mutex);
-    if (!groups.try_emplace(id).second) {
+    if (groups.count(id)) {
+      group->forget();
       return requestError(wire::ErrorCode_Refused, "this owner is in the group already, in another session, or has "
                                                    "left it; make another group");
     }
-  }
-  llvm::scope_exit undo([&] { leave(id); });
-  auto group = std::make_shared<Group>(shared_from_this(), id, role, members.vec());
-  undo.release();
-  {
-    std::lock_guard lock(mutex);
+    order.push_back(id);
     groups[id] = group;
+    for (size_t looked = order.size(); groups.size() > kGroupsKept && looked > 0; --looked) {
+      if (groups[order.front()].expired()) {
+        groups.erase(order.front());
+      } else {
+        order.push_back(order.front());
+      }
+      order.pop_front();
+    }
   }
   for (const signing::PublicKey &member : members) { // a link may have ended before the group was there
     if (member != own && !(isNeighbour && Neighbours::get().find(member)) && !(routes && routes->isLinked(member))) {
@@ -142,25 +147,29 @@ std::vector<std::shared_ptr<Group>> Peers::all() {
   return found;
 }
 
-/// Remembered for long: frames of then may be on their way.
-void Peers::leave(const GroupId &id) {
-  std::lock_guard lock(mutex);
-  left.push_back(id);
-  if (left.size() > kLeftMost) {
-    groups.erase(left.front());
-    left.pop_front();
-  }
-}
-
-void Peers::lose(const signing::PublicKey &member) {
-  for (const std::shared_ptr<Group> &group : all()) {
+void Peers::lose(const signing::PublicKey &member) noexcept {
+  // Without memory, and without the lock while a group may go.
+  std::optional<GroupId> last;
+  for (;;) {
+    std::shared_ptr<Group> group;
+    {
+      std::lock_guard lock(mutex);
+      auto next = last ? groups.upper_bound(*last) : groups.begin();
+      while (next != groups.end() && !(group = next->second.lock())) {
+        ++next;
+      }
+      if (!group) {
+        return;
+      }
+      last = next->first;
+    }
     group->lose(member);
   }
 }
 
-bool Peers::expects(const signing::PublicKey &from, const GroupId &group) {
+std::shared_ptr<std::atomic<size_t>> Peers::waitingOf(const signing::PublicKey &from, const GroupId &group) {
   const std::shared_ptr<Group> found = find(group);
-  return found && found->hasMember(from);
+  return found && found->hasMember(from) ? found->waitingBytes : nullptr;
 }
 
 Peers::Counts Peers::counts() {

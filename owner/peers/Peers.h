@@ -10,6 +10,7 @@
 #include "llvm/ADT/ArrayRef.h"
 #include "llvm/Support/Error.h"
 
+#include <atomic>
 #include <deque>
 #include <map>
 #include <memory>
@@ -50,16 +51,15 @@ public:
   /// that member, does not know one or has no link with it, is in the group, or has left it.
   llvm::Expected<std::shared_ptr<Group>> join(const GroupId &id, unsigned role,
                                               llvm::ArrayRef<signing::PublicKey> members);
-  void leave(const GroupId &id) override;
   void send(const signing::PublicKey &to, const GroupId &group, const PeerFrame &frame) const override;
   /// From another owner. Frames for groups that this one has not joined are dropped.
   void take(const signing::PublicKey &from, const GroupId &group, const PeerFrame &frame);
   /// Null: none from now on.
   void attach(std::shared_ptr<PeerRoutes> routes);
   /// The link with an owner has ended, and with it the groups that it is in.
-  void lose(const signing::PublicKey &member);
-  /// Whether frames of an owner for a group are of use.
-  bool expects(const signing::PublicKey &from, const GroupId &group);
+  void lose(const signing::PublicKey &member) noexcept;
+  /// The count of bytes that wait for a group; null where frames of this owner for it are of no use.
+  std::shared_ptr<std::atomic<size_t>> waitingOf(const signing::PublicKey &from, const GroupId &group);
   struct Counts {
     size_t groups = 0, waiting = 0; ///< groups that it is in, and those with a step that waits for others
     std::optional<LinkFigures> links;
@@ -78,7 +78,7 @@ private:
   const bool isNeighbour;
   mutable std::mutex mutex;
   std::map<GroupId, std::weak_ptr<Group>> groups; ///< also those that it has left last
-  std::deque<GroupId> left;                       ///< in the order of leaving
+  std::deque<GroupId> order;                      ///< of joining
   std::shared_ptr<PeerRoutes> routes;
 };
 

@@ -191,6 +191,9 @@ public:
         }
         sum += own;
       }
+      if (!fails) {
+        ready.push_back({point.sequence, point.attempt, reply.steps});
+      }
       llvm::Error error = fails ? llvm::createStringError("failed") : message.ready();
       if (error) {
         expectNoLateEnd(std::move(error));
@@ -203,6 +206,7 @@ public:
   }
 
   std::vector<Committed> committed;
+  std::vector<StepPoint> ready; ///< steps that have run here
 
 private:
   const std::shared_ptr<Group> group;
@@ -248,6 +252,11 @@ void runNetwork(unsigned seed) {
     shortest = member->committed.size() < shortest.size() ? member->committed : shortest;
   }
   ASSERT_LE(longest.size(), shortest.size() + (isLost ? 1 : 0));
+  for (const Committed &each : longest) { // and has run everywhere
+    for (const auto &member : members) {
+      ASSERT_TRUE(std::count(member->ready.begin(), member->ready.end(), each.point) == 1);
+    }
+  }
   for (const auto &member : members) { // what is committed is the same everywhere
     ASSERT_TRUE(std::equal(member->committed.begin(), member->committed.end(), longest.begin()));
   }
