@@ -257,7 +257,7 @@ TEST_P(Links, AStopEndsWaitsForReadyMembers) {
     joinAll({static_cast<uint8_t>(round + 101)});
     const auto others = groups; // of another group, whose frames keep the link busy
     joinAll({static_cast<uint8_t>(round + 1)});
-    std::atomic<bool> isOver = false;
+    std::atomic<bool> isOver = false, isDone = false;
     std::thread traffic([&] {
       for (uint64_t sequence = 1; !isOver; ++sequence) {
         others[1]->send(termsFrame({sequence, 0, 0}, std::string(5'000, 'x')));
@@ -268,9 +268,12 @@ TEST_P(Links, AStopEndsWaitsForReadyMembers) {
     std::thread waits([&] { // as JointMessage::ready, without a flag
       auto came = groups[0]->await({1, 0, 0}, PeerFrame::Kind::Ready, 0, {}, nullptr, milliseconds(0));
       waited = came ? "came" : textOf(came.takeError());
+      isDone = true;
     });
     std::this_thread::sleep_for(milliseconds(20));
     links[0].reset();
+    EXPECT_TRUE(comesTrue([&] { return isDone.load(); }, milliseconds(3'000)));
+    owners[0]->groups()->lose(keys[1]);
     waits.join();
     EXPECT_NE(waited.find("is not reachable any more"), std::string::npos) << waited;
     isOver = true;
