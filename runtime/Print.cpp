@@ -11,16 +11,18 @@ namespace sojourn::runtime {
 
 namespace {
 
-void printPlace(CutStream &out, mlir::Location location) {
-  if (std::string place = describeLocation(location); !place.empty()) {
-    out << "  // " << place;
+void printPlace(CutStream &out, mlir::Location location, const std::string &note = "") {
+  const std::string place = describeLocation(location);
+  if (!place.empty() || !note.empty()) {
+    out << "  // " << place << (place.empty() || note.empty() ? "" : "; ") << note;
   }
   out << "\n";
 }
 
 } // namespace
 
-std::string printProgram(mlir::ModuleOp module, size_t limit) {
+std::string printProgram(mlir::ModuleOp module, size_t limit,
+                         llvm::function_ref<std::string(mlir::Operation *)> noteOf) {
   CutStream out(limit);
   auto step = module.lookupSymbol<mlir::func::FuncOp>(kStepName);
   if (!step || !llvm::hasSingleElement(step.getBody())) {
@@ -60,7 +62,7 @@ std::string printProgram(mlir::ModuleOp module, size_t limit) {
   for (mlir::Operation &op : step.getBody().front()) {
     out << "    ";
     op.print(out, names);
-    printPlace(out, op.getLoc());
+    printPlace(out, op.getLoc(), noteOf ? noteOf(&op) : "");
     if (out.full()) {
       return out.take();
     }

@@ -39,8 +39,9 @@ llvm::Expected<mlir::OwningOpRef<mlir::ModuleOp>> decodeProgram(mlir::MLIRContex
 std::string describeProgram(mlir::ModuleOp module);
 
 /// The module as text, one line per op with its place in the source. Work and text are bounded: what
-/// exceeds `limit` bytes is cut, and "..." stands at the end.
-std::string printProgram(mlir::ModuleOp module, size_t limit);
+/// exceeds `limit` bytes is cut, and "..." stands at the end. `noteOf`: more about an op, behind its place.
+std::string printProgram(mlir::ModuleOp module, size_t limit,
+                         llvm::function_ref<std::string(mlir::Operation *)> noteOf = nullptr);
 
 /// "train.py:12:3 (called from train.py:30:5)", or "" where nothing is known. One line of at most
 /// limits::kLocationTextBytes; a longer one ends in "...".

@@ -100,7 +100,7 @@ llvm::Expected<JointPart> jointPartOf(mlir::ModuleOp joint, const RoleOfGroup &r
         refusal ? *refusal : RequestError(wire::ErrorCode_Internal, "the program has no parts, for no reason given"));
   }
   runtime::JointFacts facts = factsOf(step, *part, role);
-  return JointPart{std::move(*part), std::move(facts)};
+  return JointPart{std::move(*part), std::move(*placement), std::move(facts)};
 }
 
 } // namespace sojourn::owner

@@ -10,10 +10,13 @@
 #include "mlir/IR/BuiltinOps.h"
 #include "llvm/Support/Error.h"
 
+#include <memory>
+
 namespace sojourn::owner {
 
 struct JointPart {
   parties::RolePart part;
+  std::unique_ptr<parties::Placement> placement; ///< of the joint program, which it refers to
   runtime::JointFacts facts;
 };
 

@@ -16,6 +16,7 @@
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/MLIRContext.h"
+#include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/Format.h"
 #include "llvm/Support/FormatVariadic.h"
 
@@ -56,6 +57,18 @@ llvm::Error checkLibraryCalls(mlir::ModuleOp core, const runtime::Code &code, co
   return llvm::Error::success();
 }
 
+/// With what members send each other, before the program, and where values lie, beside each op.
+static std::string textOfJoint(mlir::ModuleOp joint, const parties::Placement &placement) {
+  const std::string exchanges = parties::exchangesText(placement, joint.lookupSymbol<mlir::func::FuncOp>(kStepName),
+                                                       kProgramTextBytes / 4, runtime::describeLocation);
+  std::string text = "// a step of " + std::to_string(placement.parties()) + " owners\n";
+  for (llvm::StringRef line : llvm::split(llvm::StringRef(exchanges).rtrim(), '\n')) {
+    text += line.empty() ? "" : "// " + line.str() + "\n";
+  }
+  const size_t left = kProgramTextBytes - std::min(text.size(), kProgramTextBytes);
+  return text + runtime::printProgram(joint, left, [&](mlir::Operation *op) { return parties::noteOf(placement, op); });
+}
+
 llvm::Expected<DescribedProgram> Worker::describe(llvm::StringRef program, llvm::StringRef debug,
                                                   const PriceLimits &limits) const {
   return describe(runtime::copyOf(program.data(), program.size()), runtime::copyOf(debug.data(), debug.size()), limits);
@@ -85,7 +98,8 @@ llvm::Expected<DescribedProgram> Worker::describe(std::shared_ptr<const runtime:
                         runtime::describeLocation(excess->op->getLoc()));
   }
   DescribedProgram described;
-  described.text = runtime::printProgram(**module, kProgramTextBytes);
+  described.text =
+      joint ? textOfJoint(**module, *joint->placement) : runtime::printProgram(**module, kProgramTextBytes);
   runtime::ProgramFacts facts;
   facts.operations = priceOf(own).operations;
   (*module)->walk(

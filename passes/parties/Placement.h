@@ -8,9 +8,11 @@
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "llvm/ADT/DenseMap.h"
 #include "llvm/ADT/DenseSet.h"
+#include "llvm/ADT/STLFunctionalExtras.h"
 
 #include <memory>
 #include <set>
+#include <string>
 
 namespace sojourn::parties {
 
@@ -55,6 +57,13 @@ private:
   mlir::func::FuncOp step_;
   llvm::DenseMap<std::pair<mlir::Operation *, unsigned>, unsigned> adders_;
 };
+
+/// Where each result of an op lies, and the exchange that it comes from, for people; empty without results.
+std::string noteOf(const Placement &placement, mlir::Operation *op);
+/// Lines about what roles send each other in a step, by exchange: of each value its type and the scientist's line
+/// (`lineOf`). At most about `limit` bytes.
+std::string exchangesText(const Placement &placement, mlir::func::FuncOp step, size_t limit,
+                          llvm::function_ref<std::string(mlir::Location)> lineOf);
 
 } // namespace sojourn::parties
 

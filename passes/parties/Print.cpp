@@ -5,6 +5,8 @@
 #include "passes/Passes.h"
 #include "passes/parties/Part.h"
 
+#include <map>
+
 namespace sojourn {
 #define GEN_PASS_DEF_PRINTPLACEMENT
 #define GEN_PASS_DEF_PARTSTEP
@@ -24,6 +26,57 @@ static std::unique_ptr<parties::Placement> place(ModuleOp module) {
   return succeeded(placement) ? std::move(*placement) : nullptr;
 }
 
+std::string parties::noteOf(const Placement &placement, Operation *op) {
+  std::string text;
+  for (Value result : op->getResults()) {
+    text += (text.empty() ? "" : "; ") + describe(placement.whereOf(result));
+  }
+  if (const int64_t roles = placement.meetingOf(op)) {
+    text += ", from exchange " + std::to_string(placement.levelOf(op)) + " among " + listed(roles);
+  }
+  return text;
+}
+
+/// Of a result that is told: the role that sends it.
+static unsigned senderOf(const parties::Where &from) {
+  return from.isParts() ? from.segments->front().role : from.role;
+}
+
+std::string parties::exchangesText(const Placement &placement, func::FuncOp step, size_t limit,
+                                   llvm::function_ref<std::string(Location)> lineOf) {
+  std::map<std::pair<unsigned, std::string>, std::string> sums; // by exchange and roles
+  size_t bytes = 0;
+  auto valueText = [&](Type type, Location location) {
+    std::string text, line = lineOf(location);
+    llvm::raw_string_ostream(text) << type;
+    return line.empty() ? text : text + " (" + line + ")";
+  };
+  for (Operation &op : step.getBody().front()) {
+    const int64_t roles = placement.meetingOf(&op);
+    if (roles != 0 && bytes < limit) {
+      const std::string value = valueText(op.getResult(0).getType(), op.getLoc());
+      std::string &all = sums[{placement.levelOf(&op), listed(roles)}];
+      all += (all.empty() ? "" : ", ") + value;
+      bytes += value.size();
+    }
+  }
+  std::string text;
+  for (const auto &[key, values] : sums) {
+    text += "exchange " + std::to_string(key.first) + ", sums over " + key.second + ": " + values + "\n";
+  }
+  Operation *exit = step.getBody().front().getTerminator();
+  for (unsigned index : placement.told()) {
+    if (text.size() >= limit) {
+      break;
+    }
+    const Value value = exit->getOperand(index);
+    text += "last exchange, from role " + std::to_string(senderOf(placement.whereOf(value))) +
+            " to all: " + valueText(value.getType(), value.getLoc()) + "\n";
+  }
+  text += bytes >= limit || text.size() >= limit ? "...\n" : "";
+  return text;
+}
+
 namespace {
 struct PrintPlacement : sojourn::impl::PrintPlacementBase<PrintPlacement> {
   void runOnOperation() override {
@@ -33,11 +86,8 @@ struct PrintPlacement : sojourn::impl::PrintPlacementBase<PrintPlacement> {
     }
     auto step = getOperation().lookupSymbol<func::FuncOp>(kStepName);
     for (Operation &op : step.getBody().front()) {
-      for (Value result : op.getResults()) {
-        InFlightDiagnostic remark = op.emitRemark() << describe(placement->whereOf(result));
-        if (const int64_t roles = placement->meetingOf(&op)) {
-          remark << ", from exchange " << placement->levelOf(&op) << " among " << parties::listed(roles);
-        }
+      if (op.getNumResults() > 0) {
+        op.emitRemark() << parties::noteOf(*placement, &op);
       }
     }
     Operation *exit = step.getBody().front().getTerminator();
@@ -47,8 +97,7 @@ struct PrintPlacement : sojourn::impl::PrintPlacementBase<PrintPlacement> {
                                   << "result #" << number << " is " << describe(placement->whereOfResult(index));
       if (llvm::is_contained(placement->told(), index)) {
         const parties::Where &from = placement->whereOf(value);
-        remark << ", sent by role " << (from.isParts() ? from.segments->front().role : from.role)
-               << " in the last exchange";
+        remark << ", sent by role " << senderOf(from) << " in the last exchange";
       }
     }
   }

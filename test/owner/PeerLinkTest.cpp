@@ -457,9 +457,11 @@ TEST_P(Links, TermsOfEndedStepsDoNotWaitToBeSent) {
     end.point = frames.back().point;
     (*group)->send(end);
   }
-  for (size_t attempt = 1; attempt < 4; ++attempt) { // the first one is on its way
-    EXPECT_EQ(frames[attempt].terms.use_count(), 1) << attempt;
+  size_t held = 0;
+  for (const PeerFrame &frame : frames) {
+    held += frame.terms.use_count() > 1 ? 1 : 0;
   }
+  EXPECT_LE(held, 1u) << "but for the one that is on its way";
 }
 
 /// Bytes of others' values that wait are bounded, and what is for no group takes no memory.

@@ -65,6 +65,7 @@ class Interrupting:
 
 
 def squares(x, times):
+    """Of 1,400 numbers a side, 400 times: seconds, on a fast machine, too."""
     for _ in range(times):
         x = torch.tanh(x @ x)
     return x.sum()
@@ -72,7 +73,7 @@ def squares(x, times):
 
 def test_a_long_step(process):
     owner = sojourn.connect(process.address, plain_tcp=True)
-    x, count = torch.rand(700, 700).to(owner.device), torch.zeros(2).to(owner.device)
+    x, count = torch.rand(1400, 1400).to(owner.device), torch.zeros(2).to(owner.device)
     sojourn.publish(squares(x, 1))
     with Interrupting(0.5):
         with sojourn.step():
@@ -88,7 +89,7 @@ def test_a_long_step(process):
 
 def test_reads_and_queries(process):
     owner = sojourn.connect(process.address, plain_tcp=True)
-    x = torch.rand(700, 700).to(owner.device)
+    x = torch.rand(1400, 1400).to(owner.device)
     total = squares(x, 400)
     with Interrupting(0.5):
         total.item()
@@ -121,7 +122,7 @@ def test_a_short_step_is_landed_first(process):
 
 def test_a_loop_of_long_steps(process):
     owner = sojourn.connect(process.address, plain_tcp=True)
-    x, count = torch.rand(700, 700).to(owner.device), torch.zeros(2).to(owner.device)
+    x, count = torch.rand(1400, 1400).to(owner.device), torch.zeros(2).to(owner.device)
 
     def step(y):
         count.add_(1)
@@ -143,7 +144,7 @@ def test_two_owners_at_once(process, tmp_path):
                 sojourn.connect(other.address, plain_tcp=True),
                 sojourn.connect(process.address, plain_tcp=True),
             )
-            small, x = torch.ones(2).to(here.device), torch.rand(700, 700).to(there.device)
+            small, x = torch.ones(2).to(here.device), torch.rand(1400, 1400).to(there.device)
             sojourn.publish([small, squares(x, 1)])
             with Interrupting(0.5):
                 with sojourn.step():
@@ -216,7 +217,7 @@ import torch
 import sojourn
 
 with sojourn.connect(sys.argv[1], plain_tcp=True) as owner:
-    x = torch.rand(700, 700).to(owner.device)
+    x = torch.rand(1400, 1400).to(owner.device)
     sojourn.publish(x.sum())
     print("ready", flush=True)
     sys.excepthook = lambda kind, *_: print(kind.__name__, flush=True)

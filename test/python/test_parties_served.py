@@ -134,6 +134,30 @@ def test_the_demo_of_several_owners(tmp_path):
     assert "messages to each owner per step" in done.stdout and "--peers tls+tcp://0.0.0.0:7444" in done.stdout
 
 
+def test_the_log_shows_what_members_exchange(served, rng):
+    three = served(12, 9, 15)
+    parties = sojourn.parties(*three.owners)
+    table = parties.rows("patients")
+    weights = torch.zeros(3, 5, device=parties.device, requires_grad=True)
+    with sojourn.step():
+        x = torch.stack([table[name] for name in COLUMNS], 1)
+        loss = (x @ weights - 1).square().mean()
+        loss.backward()
+        told = sojourn.publish(weights.grad)
+    assert told.value.shape == (3, 5)
+    listed = three.command(1, "programs").splitlines()
+    texts = [
+        three.command(1, "programs", "--text", line.split()[0]) for line in listed if re.match(r"[0-9a-f]{16} ", line)
+    ]
+    text = next(text for text in texts if "exchange 0" in text)
+    assert "// a step of 3 owners" in text
+    sent = re.findall(r"// exchange \d+, sums over roles 0, 1 and 2: (.*)", text)
+    assert sent and all("test_parties_served.py:" in line for line in sent), text
+    assert any("tensor<3x5xf32>" in line for line in sent)
+    assert re.search(r"sojourn\.\w+ .*; known to all, from exchange \d+ among roles 0, 1 and 2", text)
+    assert re.search(r"; parts: 12 rows at role 0, 9 at role 1, 15 at role 2", text)
+
+
 def test_average_of_local_steps(served, rng):
     two = served(40, 30)
     parties = sojourn.parties(*two.owners)
