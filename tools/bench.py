@@ -223,7 +223,8 @@ def analysis(arguments):
 
 def parties(arguments):
     """Steps of groups beside those of one owner; see tools/bench_parties.py."""
-    import bench_parties  # loads torch and the package
+    import bench_groups  # loads torch and the package, as the next
+    import bench_parties
 
     found = {}
     for threads in arguments.threads:
@@ -232,7 +233,9 @@ def parties(arguments):
         bench_parties.show(found[threads])
     served = bench_parties.measure_served(arguments.rounds)
     bench_parties.show_served(served)
-    arguments.json.write_text(json.dumps({"parties": found, "served": served}, indent=1) + "\n")
+    groups = bench_groups.measure()
+    bench_parties.show_groups(groups)
+    arguments.json.write_text(json.dumps({"parties": found, "served": served, "groups": groups}, indent=1) + "\n")
     console.print(f"JSON: {arguments.json}", highlight=False)
 
 

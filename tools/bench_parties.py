@@ -231,3 +231,13 @@ def show_served(cases: list[dict]) -> None:
             f"{case['bytes_between']:.0f}",
         )
     console.print(table)
+
+
+def show_groups(cases: list[dict]) -> None:
+    table = Table(title="groups over the same three served owners, in all orders, small MLP, b 64")
+    for title in ("groups", "steps per second", "median ms", "p99 ms", "most ms"):
+        table.add_column(title, justify="right")
+    for case in cases:
+        numbers = (case["median_ms"], case["p99_ms"], case["most_ms"])
+        table.add_row(str(case["groups"]), f"{case['steps_per_second']:.0f}", *(f"{number:.1f}" for number in numbers))
+    console.print(table)
