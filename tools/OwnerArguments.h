@@ -65,6 +65,12 @@ llvm::Error changeKey(Owner &owner, const Arguments &arguments);
 llvm::Error removeClient(Owner &owner, const Arguments &arguments);
 llvm::Error forgiveOverruns(Owner &owner, const Arguments &arguments);
 
+llvm::Error addClient(Owner &owner, const Arguments &arguments);
+llvm::Error cap(Owner &owner, const Arguments &arguments);
+llvm::Error grant(Owner &owner, const Arguments &arguments);
+llvm::Error revoke(Owner &owner, const Arguments &arguments);
+llvm::Error showKey(Owner &owner, const Arguments &arguments);
+
 llvm::Error addPeer(Owner &owner, const Arguments &arguments);
 llvm::Error removePeer(Owner &owner, const Arguments &arguments);
 llvm::Error listPeers(Owner &owner, const Arguments &arguments);

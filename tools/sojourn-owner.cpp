@@ -94,46 +94,6 @@ llvm::Error datasets(Owner &owner, const Arguments &) {
   return llvm::Error::success();
 }
 
-llvm::Error addClient(Owner &owner, const Arguments &arguments) {
-  auto key = sojourn::signing::readPublicKey(arguments.key);
-  if (!key) {
-    return llvm::createStringError(key.problem().text);
-  }
-  if (llvm::Error error = owner.addClient(arguments.client, *key, arguments.continuesBudget)) {
-    return error;
-  }
-  standardOutput() << "client " << arguments.client << " has key " << sojourn::signing::keyText(*key)
-                   << "\nit connects with sojourn.connect(ADDRESS, identity=FILE, owner_key=\"" << owner.key()
-                   << "\")\n";
-  return llvm::Error::success();
-}
-
-llvm::Error cap(Owner &owner, const Arguments &arguments) {
-  if (llvm::Error error = owner.setCap(arguments.name, *arguments.epsilon, *arguments.delta)) {
-    return error;
-  }
-  return printBudgets(owner, arguments.name, standardOutput());
-}
-
-llvm::Error grant(Owner &owner, const Arguments &arguments) {
-  if (llvm::Error error = owner.grant(arguments.client, arguments.name, *arguments.epsilon, *arguments.delta)) {
-    return error;
-  }
-  return printBudgets(owner, arguments.name, standardOutput());
-}
-
-llvm::Error revoke(Owner &owner, const Arguments &arguments) {
-  if (llvm::Error error = owner.revoke(arguments.client, arguments.name)) {
-    return error;
-  }
-  return printBudgets(owner, arguments.name, standardOutput());
-}
-
-llvm::Error key(Owner &owner, const Arguments &) {
-  standardOutput() << owner.key() << '\n';
-  return llvm::Error::success();
-}
-
 /// All commands; which one was given is known after parsing.
 class Commands {
 public:
@@ -462,7 +422,8 @@ private:
     add(ledgers, "verify", "check chain, signatures, sums and sealed bytes of the whole ledger",
         [](Owner &owner, const Arguments &) { return verifyLedger(owner, standardOutput()); });
 
-    add(app, "key", "print the owner's public key, which verifies receipts and identifies the owner to clients", key,
+    add(app, "key", "print the owner's public key, which verifies receipts and identifies the owner to clients",
+        showKey,
         /*makesStore=*/true);
   }
 

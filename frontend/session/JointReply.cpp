@@ -37,6 +37,18 @@ std::string textOf(const std::exception_ptr &failure) {
   return "";
 }
 
+/// Rethrows an interruption, or what a transport of the client's own has raised.
+void raiseInterruption(const std::vector<MemberOutcome> &outcomes) {
+  for (const MemberOutcome &each : outcomes) {
+    try {
+      if (each.failure) {
+        std::rethrow_exception(each.failure);
+      }
+    } catch (const Error &) { // of the owner
+    }
+  }
+}
+
 /// Rethrows the failure that others followed from, if any.
 void raiseFailure(const std::vector<MemberOutcome> &outcomes, const std::vector<std::string> &names) {
   const MemberOutcome *shown = nullptr;
@@ -156,6 +168,7 @@ StepReply jointReply(const wire::Step &step, std::vector<MemberOutcome> outcomes
   auto sameSteps = [&](const MemberOutcome &each) { return each.reply->steps == outcomes[0].reply->steps; };
   if (!isAll || !std::all_of(outcomes.begin(), outcomes.end(), sameSteps)) {
     unknown = true;
+    raiseInterruption(outcomes);
     std::string told;
     for (size_t role = 0; role < outcomes.size(); ++role) {
       const std::string reason = textOf(outcomes[role].failure);

@@ -27,7 +27,7 @@ namespace sojourn::owner {
 /// Rises with whatever members must do alike: frames, the placement of programs, how these are cut.
 inline constexpr uint32_t kLinkVersion = 1;
 /// Of a handshake, the certificate included; of its first message; of the other side for closing after the last one.
-inline constexpr std::chrono::milliseconds kIntroductionMost{5'000}, kHelloMost{1'000}, kCloseMost{500};
+inline constexpr std::chrono::milliseconds kIntroductionMost{5'000}, kHelloMost{2'000}, kCloseMost{500};
 
 enum class LinkPurpose : uint8_t { link, check };
 constexpr bool isKnown(LinkPurpose purpose) { return purpose <= LinkPurpose::check; }

@@ -178,7 +178,7 @@ void PeerLink::greet() noexcept { enqueue({{}, nullptr, true}); }
 
 void PeerLink::enqueue(Outbound outbound) noexcept {
   std::lock_guard lock(mutex_);
-  if (isEnded_ || (outbound.isGreeting && isSending_)) {
+  if (isEnded_ || isClosed_ || (outbound.isGreeting && isSending_)) {
     return;
   }
   if (!outbound.isGreeting && outbound.fields.kind != static_cast<uint8_t>(PeerFrame::Kind::Terms)) {
@@ -212,7 +212,8 @@ void PeerLink::takeBack(const FrameFields &end) {
     return each.terms && own.group == end.group &&
            (isOfGroup || (own.sequence == end.sequence && own.attempt == end.attempt && own.step == end.step));
   };
-  for (auto at = queue_.begin() + (isSending_ ? 1 : 0); at != queue_.end();) { // the first one is on its way
+  const bool isOnItsWay = isSending_ && !queue_.empty(); // the first one
+  for (auto at = queue_.begin() + (isOnItsWay ? 1 : 0); at != queue_.end();) {
     if (isOver(*at)) {
       queuedBytes_ -= at->terms->size();
       at = queue_.erase(at);
@@ -238,6 +239,7 @@ void PeerLink::sent(void *given) {
   auto &self = *static_cast<PeerLink *>(given);
   std::unique_lock lock(self.mutex_);
   if (nng_aio_result(self.send_) != 0) {
+    self.isClosed_ = true; // whoever sends meanwhile finds no queue
     self.queue_.clear();
     self.queuedBytes_ = 0;
     lock.unlock();

@@ -34,11 +34,24 @@ constexpr std::chrono::seconds kSilenceMost{10};
 /// Between attempts to dial, at first and at last.
 constexpr std::chrono::milliseconds kFirstPause{200}, kLongestPause{2'000};
 /// How long a group that begins waits for a link: in all, and where nobody dials.
-constexpr std::chrono::milliseconds kLinkWait{5'000}, kPatience{1'500};
+constexpr std::chrono::milliseconds kLinkWait{5'000}, kPatience{2'500};
 /// Handshakes at a time that others began, each with a thread; and dials.
 constexpr unsigned kMeetingsMost = 64, kDialThreads = 8;
 /// Of the bytes that wait, one group has at most this part.
 constexpr size_t kPartOfGroup = 4;
+/// Bytes that wait to be sent to one owner, at most: steps wait for the other side, so each group has two frames there.
+constexpr size_t kQueueMost = size_t{16} << 30;
+
+/// Adds to a count that stays within a bound; false where it does not.
+bool take(std::atomic<size_t> &count, size_t bytes, size_t most) {
+  size_t now = count;
+  while (now + bytes <= most) {
+    if (count.compare_exchange_weak(now, now + bytes)) {
+      return true;
+    }
+  }
+  return false;
+}
 
 /// A connection that has not proved yet whose it is.
 struct Meeting {
@@ -102,6 +115,7 @@ private:
   Workers meetings{2 * kMeetingsMost}, dialers{kDialThreads};
   std::atomic<bool> isStopping = false;
 
+  std::mutex reading;  ///< of the catalogue; before the last one
   std::mutex changing; ///< held while a link comes or goes, and the groups are told; before the next one
   std::mutex mutex;    ///< of the rest
   std::condition_variable changed;
@@ -118,9 +132,13 @@ llvm::Error PeerLinks::State::listen(const std::string &address) {
   }
   listener = std::move(*opened);
   readRegistered();
+  try {
+    keeper = std::thread([this] { keep(); });
+  } catch (const std::system_error &error) {
+    return failure("no thread for the links with other owners: " + Twine(error.what()));
+  }
   groups->attach(shared_from_this());
   listener->start();
-  keeper = std::thread([this] { keep(); });
   return llvm::Error::success();
 }
 
@@ -174,6 +192,7 @@ void PeerLinks::State::keep() {
       for (const auto &link : ended) {
         link->finish();
       }
+      ended.clear();
       if (Clock::now() >= nextGreeting) {
         nextGreeting = Clock::now() + kGreetEvery;
         readRegistered();
@@ -192,6 +211,7 @@ void PeerLinks::State::keep() {
 
 /// Owners that are registered no longer lose their link.
 void PeerLinks::State::readRegistered() {
+  std::lock_guard read(reading); // no older list comes after a newer one
   auto records = owner.peers();
   if (!records) {
     spdlog::error("the registered owners cannot be read: {}", llvm::toString(records.takeError()));
@@ -255,7 +275,11 @@ void PeerLinks::State::dialDue() {
     }
   }
   for (const PeerRecord &peer : due) {
-    const bool isTaken = dialers.run([this, peer] { dial(peer); });
+    bool isTaken = false;
+    try {
+      isTaken = dialers.run([this, peer] { dial(peer); });
+    } catch (const std::exception &) { // at the next look
+    }
     if (!isTaken) {
       std::lock_guard lock(mutex);
       entries[peer.key].isDialing = false;
@@ -301,13 +325,21 @@ void PeerLinks::State::meet(stream::OwnedStream stream) {
       unproved.pop_front();
     }
   }
-  if (!meetings.run([this, meeting] { run(meeting); })) {
+  bool isTaken = false;
+  try {
+    isTaken = meetings.run([this, meeting] { run(meeting); });
+  } catch (const std::exception &) { // as where the server stops: the stream goes
+  }
+  if (!isTaken) {
     std::lock_guard lock(mutex);
     std::erase(unproved, meeting);
   }
 }
 
 void PeerLinks::State::run(const std::shared_ptr<Meeting> &meeting) {
+  if (meeting->stop) {
+    return; // others have come since, and it is in the list no longer
+  }
   try {
     const Certificate *certificate = listener->certificate();
     const OwnCertificate shown = {certificate ? std::string_view(certificate->introduction) : std::string_view(),
@@ -353,7 +385,7 @@ std::shared_ptr<PeerLink> PeerLinks::State::takeLink(const PublicKey &peer, cons
 
 /// In place of a link of before, whose groups have ended with it.
 void PeerLinks::State::adopt(const PublicKey &peer, stream::OwnedStream stream) {
-  auto link = std::make_shared<PeerLink>(peer, std::move(stream), *this, bytesMost);
+  auto link = std::make_shared<PeerLink>(peer, std::move(stream), *this, kQueueMost);
   std::lock_guard change(changing);
   if (link->open()) {
     return;
@@ -443,21 +475,29 @@ std::shared_ptr<runtime::Buffer> PeerLinks::State::room(const PeerLink &link, co
   if (!ofGroup) {
     return nullptr;
   }
-  const bool fits = waitingBytes->fetch_add(bytes) + bytes <= bytesMost;
-  const bool fitsGroup = ofGroup->fetch_add(bytes) + bytes <= bytesMost / kPartOfGroup;
+  if (!take(*waitingBytes, bytes, bytesMost)) {
+    return nullptr;
+  }
+  if (!take(*ofGroup, bytes, bytesMost / kPartOfGroup)) {
+    *waitingBytes -= bytes;
+    return nullptr;
+  }
   auto giveBack = [all = waitingBytes, ofGroup, bytes](void *address) {
     *all -= bytes;
     *ofGroup -= bytes;
     std::free(address);
   };
-  void *memory = fits && fitsGroup
-                     ? std::aligned_alloc(runtime::kAlignment, (bytes / runtime::kAlignment + 1) * runtime::kAlignment)
-                     : nullptr;
+  void *memory = std::aligned_alloc(runtime::kAlignment, (bytes / runtime::kAlignment + 1) * runtime::kAlignment);
   if (!memory) {
     giveBack(nullptr);
     return nullptr;
   }
-  return std::make_shared<runtime::Buffer>(memory, bytes, -1, 0, std::shared_ptr<void>(memory, giveBack));
+  try {
+    std::shared_ptr<void> keep(memory, giveBack);
+    return std::make_shared<runtime::Buffer>(memory, bytes, -1, 0, std::move(keep));
+  } catch (const std::bad_alloc &) { // which has given it back
+    return nullptr;
+  }
 }
 
 LinkFigures PeerLinks::State::figures() {

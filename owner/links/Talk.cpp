@@ -59,7 +59,7 @@ int Talk::wait() {
     }
   }
   const int status = nng_aio_result(aio_);
-  return status != 0 && isLate ? NNG_ETIMEDOUT : status;
+  return isLate ? NNG_ETIMEDOUT : status; // its stream is closed, too
 }
 
 int Talk::dial(const std::string &address, const std::string *trusted) {

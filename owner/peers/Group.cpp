@@ -145,7 +145,9 @@ llvm::Expected<bool> Group::find(const StepPoint &point, PeerFrame::Kind kind, u
       return wrong(role, " was sent another message of this step; the client sends all members the same");
     }
     if (isHere && inbox.frames.front().isDropped) {
-      return wrong(role, " sent more than this owner keeps of values that wait (its setting groups.waiting_bytes)");
+      return wrong(role, " sent more than this owner keeps of values that wait for one group, a quarter of its setting "
+                         "groups.waiting_bytes; "
+                         "sum smaller tensors in a step, or ask its data owner");
     }
     if (isHere && (inbox.frames.front().kind != kind || inbox.frames.front().exchange != exchange)) {
       return wrong(role, " sent a frame of another exchange of this step");
