@@ -48,8 +48,9 @@ Table Owner::registerDataset(const std::string &name, const Source &source, cons
 
 void Owner::share(const std::string &name, const std::vector<Owner> &with, const std::string &level) const {
   if (!registrar_) {
-    raise(ErrorKind::Error,
-          session_->address() + " takes part in no groups; owners of one process (sojourn::local) do");
+    raise(ErrorKind::Error, session_->address() +
+                                " is not an embedded owner; share the table at the owner: sojourn-owner share " + name +
+                                " --with OWNER --as clear");
   }
   std::vector<std::string> keys;
   for (const Owner &other : with) {

@@ -18,8 +18,8 @@ namespace sojourn::owner {
 /// not land are taken back.
 class StepBatch {
 public:
-  /// `reach`: what the steps depend on; `time`: of the message. `joint`: the
-  /// message of a group, whose batches have one step; null without a group.
+  /// `reach`: private tables that the steps depend on; `time`: of the message. `joint`: the message of a group, whose
+  /// batches have one step; null without a group.
   StepBatch(OwnerBooks &books, StepMachine &machine, const wire::Step &request, const runtime::ProgramHash &hash,
             Session &session, const std::shared_ptr<const Plan> &plan, size_t messageBytes, const PrivateReach &reach,
             ReplyTime &time, JointMessage *joint)

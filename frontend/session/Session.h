@@ -39,7 +39,7 @@ public:
   /// Opens a session; says hello. `identity`: who the client is, or null.
   static std::shared_ptr<Session> open(std::unique_ptr<Transport> transport,
                                        std::shared_ptr<Identity> identity = nullptr);
-  /// The session of a group of owners, with connections of its own; its steps are joint. Throws Error where an owner
+  /// The session of a group of owners, with separate connections; its steps are joint. Throws Error where an owner
   /// refuses, or does not support groups.
   static std::shared_ptr<Session> openGroup(const std::vector<std::shared_ptr<Session>> &members);
   /// One that only records.

@@ -190,10 +190,13 @@ class Owner(Connected):
 
         `with_`: the other members. `level`: "clear" (whatever the client of the group may see, too) or "none" (nothing:
         a program that shows them something is refused). It protects the rows from other members, the policy protects
-        them from clients: a client that may fetch an open table's values can hand them to anybody.
+        them from clients: a client that may fetch an open table's values can hand them on.
         """
         if self._embedded is None or not hasattr(self._embedded, "share"):
-            raise Error(f"{self.address} takes part in no groups; owners of one process (sojourn.local) do")
+            raise Error(
+                f"{self.address} is not an embedded owner; share the table at the owner: sojourn-owner share {name} "
+                "--with OWNER --as clear"
+            )
         if isinstance(with_, Owner) or not isinstance(with_, Sequence) or not all(isinstance(x, Owner) for x in with_):
             raise Error(f"with_ must be a list of owners, got {checks.shown(with_)}")
         self._embedded.share(

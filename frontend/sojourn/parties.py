@@ -77,7 +77,7 @@ def parties(*owners: Owner) -> Parties:
     """A group of 2 to 16 owners, whose tables are used as one.
 
     Each owner decides what other members may see of its tables (`Owner.share`), and takes only members that it knows:
-    owners of one process know each other. Raises `Error` where one of them refuses.
+    owners of one process know each other, served ones those that their data owners have registered. Raises `Error` where one of them refuses.
     """
     for owner in owners:
         if not isinstance(owner, Owner):

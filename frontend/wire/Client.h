@@ -192,7 +192,7 @@ public:
   uint64_t session() const { return session_; }
   /// 32 random bytes.
   static std::string drawNonce();
-  /// The public key that the owner states; nothing proves it. None: it takes part in no groups.
+  /// The public key that the owner states; nothing proves it. None: it knows no groups.
   const std::optional<signing::PublicKey> &saidKey() const { return saidKey_; }
   /// Numbers of uploads up to this one are used up.
   uint64_t lastUpload() const { return lastUpload_; }

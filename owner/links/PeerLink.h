@@ -22,7 +22,7 @@ namespace sojourn::owner {
 
 class PeerLink;
 
-/// What a link tells; on threads of nng's, and without a lock of the link's.
+/// Events of a link, on nng's threads and without the link's lock.
 class PeerLinkEvents {
 public:
   virtual ~PeerLinkEvents() = default;

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// One thread keeps the links: it reads who is registered, has owners dialed, and ends links that are silent. Handshakes
-// have threads of their own, since other sides may be slow.
+// One thread keeps the links: it reads the registered owners, has them dialed on other threads, and ends silent links.
 #include "owner/links/PeerLinks.h"
 
 #include "owner/Accounts.h"
@@ -9,11 +8,11 @@
 #include "owner/RequestError.h"
 #include "owner/Workers.h"
 #include "owner/links/Introduce.h"
+#include "owner/links/Meetings.h"
 #include "owner/links/PeerLink.h"
 
 #include <algorithm>
 #include <cstdlib>
-#include <deque>
 #include <map>
 #include <spdlog/spdlog.h>
 #include <thread>
@@ -33,10 +32,10 @@ constexpr std::chrono::milliseconds kLookEvery{200}, kGreetEvery{1'000};
 constexpr std::chrono::seconds kSilenceMost{10};
 /// Between attempts to dial, at first and at last.
 constexpr std::chrono::milliseconds kFirstPause{200}, kLongestPause{2'000};
-/// How long a group that begins waits for a link: in all, and where nobody dials.
+/// Longest wait of a new group for a link: in all, and while no dial is under way.
 constexpr std::chrono::milliseconds kLinkWait{5'000}, kPatience{2'500};
-/// Handshakes at a time that others began, each with a thread; and dials.
-constexpr unsigned kMeetingsMost = 64, kDialThreads = 8;
+/// Dials at a time.
+constexpr unsigned kDialThreads = 8;
 /// Of the bytes that wait, one group has at most this part.
 constexpr size_t kPartOfGroup = 4;
 /// Bytes that wait to be sent to one owner, at most: steps wait for the other side, so each group has two frames there.
@@ -52,13 +51,6 @@ bool take(std::atomic<size_t> &count, size_t bytes, size_t most) {
   }
   return false;
 }
-
-/// A connection that has not proved yet whose it is.
-struct Meeting {
-  stream::OwnedStream stream;
-  const Clock::time_point since = Clock::now();
-  std::atomic<bool> stop = false;
-};
 
 } // namespace
 
@@ -97,8 +89,6 @@ private:
   void greetAll();
   void dialDue();
   void dial(const PeerRecord &peer);
-  void meet(stream::OwnedStream stream);
-  void run(const std::shared_ptr<Meeting> &meeting);
   std::string refusalOf(const PublicKey &peer, LinkPurpose purpose);
   void adopt(const PublicKey &peer, stream::OwnedStream stream);
   std::shared_ptr<PeerLink> takeLink(const PublicKey &peer, const PeerLink *expected);
@@ -112,21 +102,24 @@ private:
   const size_t bytesMost;
   const std::shared_ptr<std::atomic<size_t>> waitingBytes = std::make_shared<std::atomic<size_t>>(0);
   std::unique_ptr<Listener> listener;
-  Workers meetings{2 * kMeetingsMost}, dialers{kDialThreads};
+  Meetings meetings{key,
+                    {[this](const PublicKey &peer, LinkPurpose purpose) { return refusalOf(peer, purpose); },
+                     [this](const PublicKey &peer, stream::OwnedStream stream) { adopt(peer, std::move(stream)); }}};
+  Workers dialers{kDialThreads};
   std::atomic<bool> isStopping = false;
 
   std::mutex reading;  ///< of the catalogue; before the last one
   std::mutex changing; ///< held while a link comes or goes, and the groups are told; before the next one
   std::mutex mutex;    ///< of the rest
   std::condition_variable changed;
-  std::deque<std::shared_ptr<Meeting>> unproved; ///< in the order of their coming
   std::map<PublicKey, Entry> entries;
   std::vector<std::shared_ptr<PeerLink>> gone; ///< ended, and not yet done with; has room for all links
   std::thread keeper;
 };
 
 llvm::Error PeerLinks::State::listen(const std::string &address) {
-  auto opened = Listener::open(owner, address, [this](stream::OwnedStream stream) { meet(std::move(stream)); });
+  auto opened = Listener::open(owner, address,
+                               [this](stream::OwnedStream stream) { meetings.add(std::move(stream), *listener); });
   if (!opened) {
     return opened.takeError();
   }
@@ -147,9 +140,6 @@ void PeerLinks::State::stop() {
   {
     std::lock_guard lock(mutex);
     isStopping = true;
-    for (const auto &meeting : unproved) {
-      meeting->stop = true;
-    }
   }
   changed.notify_all();
   if (listener) {
@@ -308,53 +298,6 @@ void PeerLinks::State::dial(const PeerRecord &peer) {
   }
   entry.problem = std::move(problem);
   changed.notify_all();
-}
-
-/// On a thread of nng's. Of too many, the one that came first has had its time.
-void PeerLinks::State::meet(stream::OwnedStream stream) {
-  auto meeting = std::make_shared<Meeting>();
-  meeting->stream = std::move(stream);
-  {
-    std::lock_guard lock(mutex);
-    if (isStopping) {
-      return;
-    }
-    unproved.push_back(meeting);
-    if (unproved.size() > kMeetingsMost) {
-      unproved.front()->stop = true;
-      unproved.pop_front();
-    }
-  }
-  bool isTaken = false;
-  try {
-    isTaken = meetings.run([this, meeting] { run(meeting); });
-  } catch (const std::exception &) { // as where the server stops: the stream goes
-  }
-  if (!isTaken) {
-    std::lock_guard lock(mutex);
-    std::erase(unproved, meeting);
-  }
-}
-
-void PeerLinks::State::run(const std::shared_ptr<Meeting> &meeting) {
-  if (meeting->stop) {
-    return; // others have come since, and it is in the list no longer
-  }
-  try {
-    const Certificate *certificate = listener->certificate();
-    const OwnCertificate shown = {certificate ? std::string_view(certificate->introduction) : std::string_view(),
-                                  listener->digest()};
-    auto met = meetPeer(
-        std::move(meeting->stream), meeting->since, key, shown,
-        [this](const PublicKey &peer, LinkPurpose purpose) { return refusalOf(peer, purpose); }, meeting->stop);
-    if (met) {
-      adopt(met->key, std::move(met->stream));
-    }
-  } catch (const std::exception &exception) {
-    spdlog::error("no memory for the handshake of another owner: {}", exception.what());
-  }
-  std::lock_guard lock(mutex);
-  std::erase(unproved, meeting);
 }
 
 std::string PeerLinks::State::refusalOf(const PublicKey &peer, LinkPurpose purpose) {

@@ -146,8 +146,7 @@ llvm::Expected<bool> Group::find(const StepPoint &point, PeerFrame::Kind kind, u
     }
     if (isHere && inbox.frames.front().isDropped) {
       return wrong(role, " sent more than this owner keeps of values that wait for one group, a quarter of its setting "
-                         "groups.waiting_bytes; "
-                         "sum smaller tensors in a step, or ask its data owner");
+                         "groups.waiting_bytes; sum smaller tensors in a step, or ask its data owner");
     }
     if (isHere && (inbox.frames.front().kind != kind || inbox.frames.front().exchange != exchange)) {
       return wrong(role, " sent a frame of another exchange of this step");

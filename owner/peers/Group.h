@@ -72,13 +72,13 @@ public:
                                    const MessageDigest &digest, const runtime::StopFlag *stop,
                                    std::chrono::milliseconds most);
 
-  /// The link with a member has ended: what it has sent still counts, and nothing else comes.
+  /// The link with a member has ended. Its earlier frames count, later ones are dropped.
   void lose(const signing::PublicKey &member);
   bool hasMember(const signing::PublicKey &member) const;
   /// Whether a step waits for other members.
   bool isWaiting() const { return waits; }
 
-  /// It was never there: nobody is told of its end.
+  /// The group was not entered: its end is not announced.
   void forget() { isForgotten = true; }
   /// Bytes of terms that came over links and wait.
   const std::shared_ptr<std::atomic<size_t>> waitingBytes = std::make_shared<std::atomic<size_t>>(0);

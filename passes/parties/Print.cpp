@@ -62,6 +62,9 @@ std::string parties::exchangesText(const Placement &placement, func::FuncOp step
   }
   std::string text;
   for (const auto &[key, values] : sums) {
+    if (text.size() >= limit) {
+      break;
+    }
     text += "exchange " + std::to_string(key.first) + ", sums over " + key.second + ": " + values + "\n";
   }
   Operation *exit = step.getBody().front().getTerminator();

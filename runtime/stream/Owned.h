@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A stream that is closed where nobody takes it.
+// A stream of nng's that is closed unless it is released.
 #ifndef SOJOURN_RUNTIME_STREAM_OWNED_H
 #define SOJOURN_RUNTIME_STREAM_OWNED_H
 

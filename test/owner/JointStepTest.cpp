@@ -42,7 +42,7 @@ protected:
       Environment environment = worlds[at].environment();
       environment.isNeighbour = true;
       Limits limits;
-      limits.memberWaitMs = 300;
+      limits.memberWaitMs = 1'000; // with room for a busy machine
       owners.push_back(std::make_unique<Owner>(environment, limits));
       keys.push_back(*signing::parseKey(owners.back()->key()));
       for (size_t row = 0; row < 4; ++row) {

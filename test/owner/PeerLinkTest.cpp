@@ -235,7 +235,7 @@ TEST_P(Links, ARemovedOwnerIsNoMemberAnyMore) {
 }
 
 /// Connections that say nothing do not keep another owner out.
-TEST_P(Links, SilentConnectionsKeepNobodyOut) {
+TEST_P(Links, SilentConnectionsKeepNoOwnerOut) {
   registerAll();
   start(1);
   if (addresses[1].starts_with("ipc")) {

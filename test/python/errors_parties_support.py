@@ -68,7 +68,12 @@ def _(group):
     sojourn.publish(group.rows("houses")["age"].sum())
 
 
-@example(Error, "Sharing at a served owner", "takes part in no groups; owners of one process (sojourn.local) do")
+@example(
+    Error,
+    "Sharing at a served owner",
+    "is not an embedded owner; share the table at the owner",
+    "sojourn-owner share houses",
+)
 def _(owner, address):
     with sojourn.connect(address) as served:
         served.share("houses", [owner])

@@ -131,7 +131,6 @@ NOT_SHOWN = {
     ],
     "Members of a group that differ, or a caller of the C++ surface (`test/owner/JointStepTest.cpp`, "
     "`test/frontend/PartiesTest.cpp`)": [
-        " takes part in no groups; owners of one process (sojourn::local) do",
         "a table that is described ahead of time does not take part in groups yet",
         " could not be sent to the owner",
         "' is no public key of an owner, expected 64 hexadecimal digits",
