@@ -105,19 +105,19 @@ def test_a_model_trains_as_on_all_rows(served, rng, tls):
     assert "1 groups with other owners, 0 of them waiting for others; links with 2 of 2 registered owners" in status
 
 
-def test_large_values_cross_between_steps_of_all_kinds(served, rng):
-    """Terms of more than 64 KiB, beside uploads that use the same memory of the front."""
-    two, seed = served(64, 64), rng.randrange(1000)
+def test_large_values_cross_beside_uploads_of_their_size(served, rng):
+    """Terms of more than 64 KiB take memory of the front that an upload of the same step has had."""
+    two = served(64, 64)
     parties = sojourn.parties(*two.owners)
-    generator = torch.Generator().manual_seed(seed)
-    weights, sizes = torch.randn(3, 30_000, generator=generator), [30_000, 20_000, 40_000]
-    table, plain = parties.rows("patients"), two.pooled
-    for round in range(6):
-        size = sizes[round % 3]
-        given = torch.randn(3, size, generator=generator) if round else weights
-        found = torch.stack([table[name] for name in COLUMNS], 1) @ given.to(parties.device)
-        expected = torch.stack([plain[name] for name in COLUMNS], 1) @ given
-        close(sojourn.publish(found.sum(0)), expected.sum(0), 1e-3)
+    generator = torch.Generator().manual_seed(rng.randrange(1000))
+    remote, plain = (
+        torch.stack([table[name] for name in COLUMNS], 1) for table in (parties.rows("patients"), two.pooled)
+    )
+    for size in [30_000, 20_000, 30_000, 40_000]:
+        weights, bias = torch.randn(3, size, generator=generator), torch.randn(size, generator=generator)
+        with sojourn.step():
+            found = sojourn.publish((remote @ weights.to(parties.device) + bias.to(parties.device)).sum(0))
+        close(found.value, (plain @ weights + bias).sum(0), 1e-3)
 
 
 def test_the_demo_of_several_owners(tmp_path):
