@@ -63,6 +63,11 @@ def await_end(pids: list[int], seconds: float) -> float:
     return time.monotonic() - begin
 
 
+def hear_interrupts():
+    """Tests that a shell runs in the background ignore SIGINT, and so would their children."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 @pytest.fixture
 def process(tmp_path):
     settings = tmp_path / "owner.toml"
@@ -132,7 +137,12 @@ def test_a_crash_within_a_step_is_told(process):
 @pytest.mark.parametrize("ends", ["interrupt", "kill"])
 def test_a_call_that_nothing_stops_ends_with_its_client(process, ends):
     """Singular values of a large matrix: one call of a library, of many seconds."""
-    client = subprocess.Popen([sys.executable, "-c", CLIENT, process.address], stdout=subprocess.PIPE, text=True)
+    client = subprocess.Popen(
+        [sys.executable, "-c", CLIENT, process.address],
+        stdout=subprocess.PIPE,
+        text=True,
+        preexec_fn=hear_interrupts,
+    )
     assert client.stdout is not None and client.stdout.readline() == "begins\n"
     end = time.monotonic() + 60
     while not (found := [pid for pid in workers(process) if processor_time(pid) > 50]):  # half a second of the call
