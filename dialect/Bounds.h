@@ -26,6 +26,8 @@ inline constexpr int64_t kEntryElements = int64_t{1} << 24;
 
 /// Roles of a joint step; segments of rows of one value; exchanges of a step, one after another.
 inline constexpr int64_t kPartiesLeast = 2, kPartiesMost = 16;
+/// Roles of a sum over rows that has masks: of two, each would know the other one's term.
+inline constexpr int64_t kMaskedRolesLeast = 3;
 inline constexpr size_t kSegments = 256, kExchanges = 4'096;
 
 /// Captured form alone, which no program holds: a view's sizes and strides are addresses, not memory, and passes may

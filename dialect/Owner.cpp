@@ -93,6 +93,24 @@ LogicalResult AcrossSumOp::verify() {
                            << bounds::kPartiesMost - 1;
     }
   }
+  if (getMasked() && getMasked()->size() != getTerms().size()) {
+    return emitOpError() << "says of " << getMasked()->size() << " operands whether they are masked, expected "
+                         << getTerms().size();
+  }
+  for (int64_t mark : getMasked().value_or(ArrayRef<int64_t>())) {
+    if (mark != 0 && mark != 1) {
+      return emitOpError() << "masked has " << mark << ", expected 0 or 1";
+    }
+  }
+  for (auto [index, term] : llvm::enumerate(getTerms())) {
+    const auto roles = static_cast<uint64_t>(getFrom()[index]);
+    if (isMasked(index) && (!getElementTypeOrSelf(term.getType()).isInteger(64) ||
+                            llvm::popcount(roles) < static_cast<int>(bounds::kMaskedRolesLeast))) {
+      return emitOpError() << "operand #" << index << " is masked, of type " << term.getType() << " and of "
+                           << llvm::popcount(roles) << " roles, expected integers of 64 bits of at least "
+                           << bounds::kMaskedRolesLeast << " roles";
+    }
+  }
   return success();
 }
 

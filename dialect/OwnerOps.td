@@ -130,21 +130,27 @@ def AcrossSumOp : OwnerOp<"across_sum", [PricedOp, InferTypeOpAdaptor]> {
     (f16 and bf16 in f32, and then once). Bit r of `from[k]` says whether role r has a term; the operands of other roles
     are not read. All results are equal to the bit at all roles.
 
+    Operands that are `masked` (1, else 0) are integers of 64 bits, and their sums are mod 2^64: owners add masks to them that cancel
+    in the sum of three roles or more, so that none sees another one's term.
+
     Example:
 
     ```mlir
     %s:2 = sojourn.across_sum %g, %n, from = [3, 3] : tensor<4x3xf32>, tensor<i64>
+    %t:2 = sojourn.across_sum %g, %n, from = [7, 7], masked = [0, 1] : tensor<4x3xf32>, tensor<i64>
     ```
   }];
-  let arguments = (ins Variadic<NumberTensor>:$terms, DenseI64ArrayAttr:$from);
+  let arguments = (ins Variadic<NumberTensor>:$terms, DenseI64ArrayAttr:$from,
+                       OptionalAttr<DenseI64ArrayAttr>:$masked);
   let results = (outs Variadic<NumberTensor>:$sums);
   let rows = "acrossSum";
   let extraClassDeclaration = [{
     /// A term of each role, at most.
     uint64_t getOperations();
     uint64_t getScratchBytes() { return 0; }
+    bool isMasked(size_t term) { return getMasked() && (*getMasked())[term] != 0; }
   }] # RowRule<rows>.declaration;
-  let assemblyFormat = "$terms `,` `from` `=` $from attr-dict `:` type($terms)";
+  let assemblyFormat = "$terms `,` `from` `=` $from (`,` `masked` `=` $masked^)? attr-dict `:` type($terms)";
   let hasVerifier = 1;
 }
 

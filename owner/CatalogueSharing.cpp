@@ -30,6 +30,17 @@ llvm::Expected<Sharing> Catalogue::sharing(const Source &source, const signing::
   return sharing;
 }
 
+llvm::Expected<bool> Catalogue::sharesSums(llvm::ArrayRef<signing::PublicKey> members) {
+  for (const signing::PublicKey &member : members) {
+    Statement read(database, "SELECT 1 FROM sharing WHERE member = ? AND level = ? LIMIT 1");
+    const int state = read.bind(signing::keyText(member)).bind(std::string(sharingName(Sharing::sums))).step();
+    if (state != SQLITE_DONE) {
+      return state == SQLITE_ROW ? llvm::Expected<bool>(true) : lastError("reading what datasets show to other owners");
+    }
+  }
+  return false;
+}
+
 llvm::Error Catalogue::setSharing(const std::string &name, const std::vector<signing::PublicKey> &members,
                                   Sharing sharing) {
   return transact([&]() -> llvm::Error {

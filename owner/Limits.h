@@ -104,6 +104,8 @@ struct Limits {
   uint64_t overrunBits = 0;
   /// How long a joint step waits for another member of its group.
   int64_t memberWaitMs = 30'000;
+  /// Rows of this owner in a sum that other members see of a table shared as sums, at least.
+  uint64_t sharedRowsLeast = 8;
   /// Terms of other owners, over links, that wait for this one; in all.
   size_t peerBytes = size_t{1} << 30;
   /// Threads that running steps share; 0: as many as the machine has.

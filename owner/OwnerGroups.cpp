@@ -49,8 +49,12 @@ llvm::Expected<sojourn::wire::Message> OwnerState::join(const wire::Join &reques
     return group.takeError();
   }
   std::lock_guard lock(mutex);
+  auto sharesSums = store->sharesSums(members);
+  if (!sharesSums) {
+    return sharesSums.takeError();
+  }
   own.group = std::move(*group);
-  return joinedReply();
+  return joinedReply(*sharesSums);
 }
 
 /// In the turn of the session that has them: while a step is under way there, values and their labels do not fit.

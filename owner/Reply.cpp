@@ -145,9 +145,9 @@ Message progressReply(uint32_t steps) {
   return finish(builder, wire::ReplyBody_Progress, wire::CreateProgress(builder, steps).Union());
 }
 
-Message joinedReply() {
+Message joinedReply(bool masked) {
   FlatBufferBuilder builder;
-  return finish(builder, wire::ReplyBody_Joined, wire::CreateJoined(builder).Union());
+  return finish(builder, wire::ReplyBody_Joined, wire::CreateJoined(builder, masked).Union());
 }
 
 Message doneReply(llvm::ArrayRef<const runtime::HostTensor *> published, const PrivacyReport &report) {

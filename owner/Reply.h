@@ -30,7 +30,8 @@ Message needProgramReply();
 Message receivedReply(size_t bytes);
 Message committedReply(uint32_t steps, const std::optional<RequestError> &failure);
 Message progressReply(uint32_t steps);
-Message joinedReply();
+/// `masked`: some table is shared with a member as sums alone.
+Message joinedReply(bool masked);
 /// Of a published value of private tables.
 struct ReleaseNote {
   double error = 0; ///< standard deviation of the noise; NaN: not linear in it

@@ -123,8 +123,9 @@ struct Session {
   Session &operator=(const Session &) = delete;
 
   /// Of a group: which member this owner is. Else no parties.
-  RoleOfGroup role() const {
-    return group ? RoleOfGroup{static_cast<uint8_t>(group->role()), static_cast<uint8_t>(group->parties())}
+  /// `isMasked`: of the message.
+  RoleOfGroup role(bool isMasked) const {
+    return group ? RoleOfGroup{static_cast<uint8_t>(group->role()), static_cast<uint8_t>(group->parties()), isMasked}
                  : RoleOfGroup();
   }
   bool hasHandle(uint64_t id) const { return handles.contains(id) || elsewhere.contains(id); }

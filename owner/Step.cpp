@@ -463,7 +463,7 @@ llvm::Expected<StepReply> Step::runInTurn() {
     }
     return StepReply{needProgramReply(), 0};
   }
-  llvm::Error unfit = joint ? joint->begin() : llvm::Error::success();
+  llvm::Error unfit = joint ? joint->begin(plan->facts.joint->exchanges) : llvm::Error::success();
   unfit = unfit ? std::move(unfit) : checkStepSize(request, plan->facts, machine.limits);
   if (unfit) {
     return unfit;

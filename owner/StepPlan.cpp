@@ -28,7 +28,7 @@ static llvm::Expected<std::shared_ptr<const Plan>> planOf(OwnerBooks &books, Ste
                                                    ", this owner takes up to " + Twine(runtime::limits::kProgramBytes) +
                                                    " each");
   }
-  const PlanKey key{runtime::hashProgram(program), runtime::hashProgram(debug), session.role()};
+  const PlanKey key{runtime::hashProgram(program), runtime::hashProgram(debug), session.role(request.masked())};
   if (key.program != hash) {
     return requestError(wire::ErrorCode_Malformed, "the program's bytes have hash " + runtime::toHex(key.program) +
                                                        ", the request says " + runtime::toHex(hash));
@@ -51,7 +51,8 @@ static llvm::Expected<std::shared_ptr<const Plan>> planOf(OwnerBooks &books, Ste
       return place.takeError();
     }
     machine.entering(Phase::planning);
-    auto made = makePlan(machine.worker, program, debug, machine.limits.price, &running.flag(), session.role());
+    auto made =
+        makePlan(machine.worker, program, debug, machine.limits.price, &running.flag(), session.role(request.masked()));
     if (!made) {
       return made.takeError();
     }
@@ -85,7 +86,7 @@ llvm::Expected<StepPlan> findStepPlan(OwnerBooks &books, StepMachine &machine, S
   std::lock_guard lock(books.mutex);
   // A session may have sent it before it joined a group: its plan is of another part.
   if (auto known = session.programs.find(found.hash);
-      known != session.programs.end() && known->second.role == session.role()) {
+      known != session.programs.end() && known->second.role == session.role(request.masked())) {
     found.plan = books.plans.find(known->second);
   }
   return found;
@@ -114,7 +115,8 @@ llvm::Error checkStepSize(const wire::Step &request, const runtime::ProgramFacts
 llvm::Error openJoint(std::optional<JointMessage> &joint, const Session &session, const wire::Step &request,
                       size_t messageBytes, RunningStep &running, const Limits &limits) {
   if (!session.group) {
-    return llvm::Error::success();
+    return request.masked() ? requestError(wire::ErrorCode_Malformed, "a step with masks is one of a group")
+                            : llvm::Error::success();
   }
   auto digest = digestOf(request, messageBytes, [&](uint64_t number) {
     auto upload = session.uploads.find(number);
@@ -124,8 +126,8 @@ llvm::Error openJoint(std::optional<JointMessage> &joint, const Session &session
     return digest.takeError();
   }
   const size_t steps = std::min<size_t>(1 + length(request.repetitions()), UINT32_MAX);
-  joint.emplace(*session.group, StepPoint{request.sequence(), request.attempt()}, *digest, steps, running.flag(),
-                std::chrono::milliseconds(limits.memberWaitMs));
+  joint.emplace(*session.group, StepPoint{request.sequence(), request.attempt()}, *digest, steps, request.masked(),
+                running.flag(), std::chrono::milliseconds(limits.memberWaitMs));
   return llvm::Error::success();
 }
 

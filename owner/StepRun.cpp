@@ -4,6 +4,7 @@
 
 #include "dialect/Signature.h"
 #include "owner/Access.h"
+#include "owner/StepShares.h"
 #include "runtime/wire/Step.h"
 
 #include <algorithm>
@@ -344,7 +345,8 @@ llvm::Error StepRun::bind(bool follows) {
   bound->admitTables(/*isReadable=*/false);
   resultLabels = joinLabels(bound->labels, plan->facts.dependence);
   if (session.group) {
-    return checkShares();
+    return checkShares(books, session, *plan->facts.joint, bound->labels, request.masked(),
+                       machine.limits.sharedRowsLeast);
   }
   auto made = PrivateStep::make(books, machine, request, binds, session, plan, *bound, follows);
   if (!made) {
@@ -369,51 +371,6 @@ llvm::Error StepRun::checkOwnTables() const {
     }
     if (!*hasAccess) {
       return noAccess(session.account, name);
-    }
-  }
-  return llvm::Error::success();
-}
-
-/// What other members get must be theirs to see, by the word of this owner; and private tables have no joint steps yet.
-llvm::Error StepRun::checkShares() const {
-  std::set<Source> sources, shown;
-  for (size_t index = 0; index < bound->labels.size(); ++index) {
-    const LabelPtr &label = bound->labels[index];
-    if (!label) {
-      return requestError(wire::ErrorCode_Refused, "a value of unknown origin cannot take part in a joint step");
-    }
-    sources.insert(label->sources().begin(), label->sources().end());
-    if (plan->facts.joint->shown[index]) {
-      shown.insert(label->sources().begin(), label->sources().end());
-    }
-  }
-  std::lock_guard lock(books.mutex);
-  for (const Source &source : sources) {
-    auto policy = books.store->policy(source);
-    if (!policy) {
-      return policy.takeError();
-    }
-    if (*policy != Policy::open) {
-      return requestError(wire::ErrorCode_Refused, "dataset '" + source.name +
-                                                       "' is private, and private tables do not take part in steps of "
-                                                       "several owners yet; use it at its owner alone");
-    }
-  }
-  const Group &group = *session.group;
-  for (const Source &source : shown) {
-    for (unsigned role = 0; role < group.parties(); ++role) {
-      auto sharing = role == group.role() ? llvm::Expected<Sharing>(Sharing::clear)
-                                          : books.store->sharing(source, group.member(role));
-      if (!sharing) {
-        return sharing.takeError();
-      }
-      if (*sharing != Sharing::clear) {
-        return requestError(wire::ErrorCode_Refused,
-                            "this step shows other members of the group what rows of dataset '" + source.name +
-                                "' sum up to, and its data owner does not share it with " + group.nameOf(role) +
-                                "; the data owner does so with owner.share('" + source.name +
-                                "', with_=[...], level='clear')");
-      }
     }
   }
   return llvm::Error::success();

@@ -75,7 +75,6 @@ private:
   llvm::Error bind(bool follows);
   llvm::Error checkResults();
   llvm::Error checkOwnTables() const;
-  llvm::Error checkShares() const;
   llvm::Error checkRoom();
   llvm::Error checkReleases();
   llvm::Error checkPublishes();

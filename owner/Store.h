@@ -82,6 +82,7 @@ public:
     return account == kLocalClient ? true : books->hasAccess(name, account);
   }
   /// What another owner may see of a source; nothing of what this owner does not have.
+  llvm::Expected<bool> sharesSums(llvm::ArrayRef<signing::PublicKey> members) { return books->sharesSums(members); }
   llvm::Expected<Sharing> sharing(const Source &source, const signing::PublicKey &member) {
     return source.owner == ownKey ? books->sharing(source, member) : Sharing::none;
   }

@@ -53,7 +53,7 @@ llvm::Expected<DescribedCode> WorkerStub::describe(llvm::StringRef program, llvm
   code->debug = runtime::copyOf(debug.data(), debug.size());
   code->limits = limits;
   FlatBufferBuilder builder(128);
-  auto body = calls::CreateDescribe(builder, code->id, write(builder, limits), role.role, role.parties);
+  auto body = calls::CreateDescribe(builder, code->id, write(builder, limits), role.role, role.parties, role.isMasked);
   auto answer = ask<calls::Described>(*port, builder, calls::CallBody_Describe, body.Union(),
                                       {code->program, code->debug}, {.stop = stop}, calls::AnswerBody_Described);
   if (!answer) {
@@ -80,7 +80,8 @@ llvm::Error WorkerStub::teach(const CodeRef &code, const runtime::StopFlag *stop
   }
   FlatBufferBuilder builder(256 + code.terms.size());
   if (!code.of) {
-    auto body = calls::CreateDescribe(builder, code.id, write(builder, code.limits), code.role.role, code.role.parties);
+    auto body = calls::CreateDescribe(builder, code.id, write(builder, code.limits), code.role.role, code.role.parties,
+                                      code.role.isMasked);
     auto answer = ask<calls::Described>(*port, builder, calls::CallBody_Describe, body.Union(),
                                         {code.program, code.debug}, {.stop = stop}, calls::AnswerBody_Described);
     return answer ? llvm::Error::success() : answer.takeError();

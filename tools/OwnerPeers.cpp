@@ -127,7 +127,10 @@ llvm::Error shareTable(Owner &owner, const Arguments &arguments) {
   std::vector<std::vector<std::string>> rows{{"owner", "may see of " + arguments.name}};
   for (const auto &[key, level] : *sharing) {
     const std::string name = names.count(key) ? names[key] : key.substr(0, 16) + " (not registered)";
-    rows.push_back({name, level == Sharing::clear ? "clear: the values that the client may see" : "none: no value"});
+    const char *seen = level == Sharing::clear  ? "clear: the values that the client may see"
+                       : level == Sharing::sums ? "sums: sums over rows of three owners or more"
+                                                : "none: no value";
+    rows.push_back({name, seen});
   }
   if (rows.size() == 1) {
     standardOutput() << arguments.name << ": other owners may see nothing\n";

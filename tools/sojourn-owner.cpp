@@ -355,7 +355,8 @@ private:
         add(app, "share",
             "show or change the access of other owners to values computed from a table's rows, in programs over the "
             "tables of several owners; takes effect at once, in a running server too. It protects from other "
-            "owners, not from clients: a client can hand on values that it may publish",
+            "owners, not from clients: a client can hand on values that it may publish, and one that makes the other "
+            "owners' parts of a sum zero shows them this owner's",
             shareTable);
     addName(command);
     CLI::Option *with = command->add_option("--with", arguments.clients, "these owners, separated by commas")
@@ -364,9 +365,10 @@ private:
     CLI::Option *level =
         command
             ->add_option("--as", arguments.level,
-                         "none: nothing, a program that combines the table with theirs is refused; clear: the values "
-                         "that the client of the group may see")
-            ->check(CLI::IsMember({"none", "clear"}));
+                         "none: nothing, a program that combines the table with theirs is refused; sums: sums over "
+                         "rows of three owners or more, of which each sees the total alone; clear: the values that the "
+                         "client of the group may see")
+            ->check(CLI::IsMember({"none", "sums", "clear"}));
     with->needs(level);
     level->needs(with);
   }

@@ -45,8 +45,13 @@ py::object placeOf(const at::Tensor &tensor) {
 
 void bindParties(py::module_ &m) {
   m.def(
-      "open_group", [](const std::vector<std::shared_ptr<Session>> &members) { return Session::openGroup(members); },
-      py::arg("members"), py::call_guard<py::gil_scoped_release>());
+      "open_group",
+      [](const std::vector<std::shared_ptr<Session>> &members, std::optional<bool> masked) {
+        return Session::openGroup(members, masked);
+      },
+      py::arg("members"), py::arg("masked").none(true), py::call_guard<py::gil_scoped_release>());
+  m.def(
+      "is_masked", [](const std::shared_ptr<Session> &group) { return group->isMasked(); }, py::arg("group"));
   m.def(
       "join_tables",
       [](const std::shared_ptr<Session> &group, const std::vector<Table> &tables) { return joinTables(group, tables); },

@@ -144,7 +144,7 @@ void EmbeddedOwner::describe(const std::string &dataset, const std::string &text
 void EmbeddedOwner::share(const std::string &dataset, const std::vector<std::string> &keys, const std::string &level) {
   const auto sharing = owner::parseSharing(level);
   if (!sharing) {
-    raise(ErrorKind::Error, "level '" + level + "' is unknown; expected 'none' or 'clear'");
+    raise(ErrorKind::Error, "level '" + level + "' is unknown; expected 'none', 'sums' or 'clear'");
   }
   std::vector<signing::PublicKey> members;
   for (const std::string &key : keys) {

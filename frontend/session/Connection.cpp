@@ -29,7 +29,9 @@ Connection::Connection(std::unique_ptr<Transport> transport, std::shared_ptr<Ide
 }
 
 /// Where one owner refuses, the sessions at the others end at once.
-Connection::Connection(const std::vector<const Connection *> &members, RemoteDevice &device) : device_(device) {
+Connection::Connection(const std::vector<const Connection *> &members, RemoteDevice &device,
+                       std::optional<bool> isMasked)
+    : device_(device), isMasked_(isMasked.value_or(false)) {
   std::vector<signing::PublicKey> keys;
   for (const Connection *member : members) {
     keys.push_back(member->memberKey());
@@ -43,7 +45,8 @@ Connection::Connection(const std::vector<const Connection *> &members, RemoteDev
       }
       for (size_t role = 0; role < lanes_.size(); ++role) {
         try {
-          lanes_[role].client->join(static_cast<uint8_t>(role), nonce, keys);
+          const bool asks = lanes_[role].client->join(static_cast<uint8_t>(role), nonce, keys);
+          isMasked_ |= asks && !isMasked && lanes_.size() > 2; // of two, each knows the other one's term
         } catch (const Error &error) {
           throw Error(error.kind(), "at " + members[role]->address() + ": " + error.text());
         }
@@ -155,6 +158,7 @@ StepReply Connection::sendToAll(wire::Step &step, bool &unknown, const StepFollo
                 "sojourn.parties(...) and start from a checkpoint");
   }
   step.attempt = attempt_;
+  step.isMasked = isMasked_;
   std::vector<wire::Step> own(lanes_.size(), step);
   std::vector<MemberOutcome> outcomes(lanes_.size());
   const auto sendOne = [&](size_t role) noexcept {

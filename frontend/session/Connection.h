@@ -28,8 +28,9 @@ class Connection {
 public:
   /// Says hello. `transport == nullptr`: an offline session, which has no client.
   Connection(std::unique_ptr<Transport> transport, std::shared_ptr<Identity> identity, RemoteDevice &device);
-  /// Opens a connection to each of these owners, as the client that opened these, and makes them a group.
-  Connection(const std::vector<const Connection *> &members, RemoteDevice &device);
+  /// Opens a connection to each of these owners, as the client that opened these, and makes them a group. `isMasked`:
+  /// whether its sums are; by default where a member asks for it.
+  Connection(const std::vector<const Connection *> &members, RemoteDevice &device, std::optional<bool> isMasked);
   ~Connection();
 
   bool isOffline() const { return lanes_.empty(); }
@@ -50,6 +51,7 @@ public:
   StepReply sendWithReleases(wire::Step &step, const Recording *own, bool &unknown);
   /// Of a group: gives values that a member has in another session of the client handles here.
   void borrow(unsigned role, const Client &from, const std::vector<uint64_t> &handles, const std::vector<uint64_t> &as);
+  bool isMasked() const { return isMasked_; }
   /// Ends the session at every owner.
   void bye();
   /// How often a program was sent again.
@@ -79,6 +81,7 @@ private:
   std::string ownerKey_;
   std::atomic<uint64_t> resent_{0};
   uint64_t attempt_ = 0;  ///< of the next message of a group
+  bool isMasked_ = false; ///< sums over rows of three members or more
   bool isBroken_ = false; ///< a group whose members may differ
 };
 

@@ -38,10 +38,11 @@ static std::vector<const Connection *> connectionsOf(const std::vector<std::shar
   return all;
 }
 
-Session::Session(const std::vector<std::shared_ptr<Session>> &members)
-    : members_(members), connection_(connectionsOf(members), *this) {}
+Session::Session(const std::vector<std::shared_ptr<Session>> &members, std::optional<bool> isMasked)
+    : members_(members), connection_(connectionsOf(members), *this, isMasked) {}
 
-std::shared_ptr<Session> Session::openGroup(const std::vector<std::shared_ptr<Session>> &members) {
+std::shared_ptr<Session> Session::openGroup(const std::vector<std::shared_ptr<Session>> &members,
+                                            std::optional<bool> isMasked) {
   if (members.empty()) {
     raise(ErrorKind::Error, "a group has at least 2 owners, got none");
   }
@@ -51,7 +52,7 @@ std::shared_ptr<Session> Session::openGroup(const std::vector<std::shared_ptr<Se
       raise(ErrorKind::Error, member->address() + " is no open connection to one owner, and a group is of such");
     }
   }
-  std::shared_ptr<Session> session(new Session(members));
+  std::shared_ptr<Session> session(new Session(members, isMasked));
   session->enter();
   return session;
 }

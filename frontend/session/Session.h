@@ -41,7 +41,10 @@ public:
                                        std::shared_ptr<Identity> identity = nullptr);
   /// The session of a group of owners, with separate connections; its steps are joint. Throws Error where an owner
   /// refuses, or does not support groups.
-  static std::shared_ptr<Session> openGroup(const std::vector<std::shared_ptr<Session>> &members);
+  static std::shared_ptr<Session> openGroup(const std::vector<std::shared_ptr<Session>> &members,
+                                            std::optional<bool> isMasked = std::nullopt);
+  /// Whether members of the group see sums over rows of three of them or more under masks.
+  bool isMasked() const { return connection_.isMasked(); }
   /// One that only records.
   static std::shared_ptr<Session> openOffline();
   /// The session that a device or a storage belongs to.
@@ -105,7 +108,7 @@ public:
 private:
   Session(std::unique_ptr<Transport> transport, std::shared_ptr<Identity> identity)
       : connection_(std::move(transport), std::move(identity), *this) {}
-  explicit Session(const std::vector<std::shared_ptr<Session>> &members);
+  Session(const std::vector<std::shared_ptr<Session>> &members, std::optional<bool> isMasked);
 
   const std::vector<std::shared_ptr<Session>> members_;
   News news_;

@@ -188,9 +188,11 @@ class Owner(Connected):
     def share(self, name: str, with_: Sequence[Owner], level: str = "clear") -> None:
         """Says what other owners may see of a table of an embedded owner in steps of a group (`sojourn.parties`).
 
-        `with_`: the other members. `level`: "clear" (whatever the client of the group may see, too) or "none" (nothing:
+        `with_`: the other members. `level`: "clear" (whatever the client of the group may see, too), "sums" (sums over
+        rows of three members or more, and at least 8 rows of this owner: each sees the total alone) or "none" (nothing:
         a program that shows them something is refused). It protects the rows from other members, the policy protects
-        them from clients: a client that may fetch an open table's values can hand them on.
+        them from clients: a client that may fetch an open table's values can hand them on, and one that makes other
+        members' parts zero turns a sum into this owner's part.
         """
         if self._embedded is None or not hasattr(self._embedded, "share"):
             raise Error(

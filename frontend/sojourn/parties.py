@@ -17,6 +17,7 @@ from .step import step
 from .table import Table
 
 _MEMBERS_LEAST, _MEMBERS_MOST = 2, 16
+_MASKED_LEAST = 3
 _WEIGHT_MOST = 1e15
 
 
@@ -24,7 +25,11 @@ class Parties(Connected):
     """Several owners as one device. `owners`: the members; `parties.device` is a torch device.
 
     A step on the device is one program, sent to each member at once: each computes on its rows, sums over rows meet,
-    and the step is committed by all members or by none. Sums are added in the order of the members.
+    and the step is committed by all members or by none.
+
+    `sums`: what members see of each other's rows. "clear": each other's sums over their rows, which are added in the
+    order of the members. "masked": of sums over rows of three members or more the total alone; floats are added on a
+    grid of step 2^-42, and a sum with a member's part beyond 2^20 / members is NaN.
     """
 
     def __init__(self, session, owners: tuple[Owner, ...]):
@@ -32,6 +37,7 @@ class Parties(Connected):
             raise Error(f"a group is made by sojourn.parties(owner, owner), got {checks.shown(session)}")
         super().__init__(session)
         self.owners = owners
+        self.sums = "masked" if _sojourn.is_masked(session) else "clear"
         connections.remember(session, None)
         connections.remember_group(self)
 
@@ -64,7 +70,8 @@ class Parties(Connected):
         return where(tensor) or "not computed yet: its step has not run"
 
     def __repr__(self) -> str:
-        return f"Parties({', '.join(owner.address for owner in self.owners)}, device='{self.device}')"
+        owners = ", ".join(owner.address for owner in self.owners)
+        return f"Parties({owners}, device='{self.device}', sums='{self.sums}')"
 
     def _repr_html_(self) -> str:
         rows = [(str(role), owner.address, owner.key or "unknown") for role, owner in enumerate(self.owners)]
@@ -73,8 +80,11 @@ class Parties(Connected):
         )
 
 
-def parties(*owners: Owner) -> Parties:
+def parties(*owners: Owner, sums: str | None = None) -> Parties:
     """A group of 2 to 16 owners, whose tables are used as one.
+
+    `sums`: "clear" or "masked" (see `Parties`); by default masked where a member shares some table with another one as
+    sums alone.
 
     Each owner decides what other members may see of its tables (`Owner.share`), and takes only members that it knows:
     owners of one process know each other, served ones those that their data owners have registered. Raises `Error` where one of them refuses.
@@ -87,7 +97,14 @@ def parties(*owners: Owner) -> Parties:
     for at, owner in enumerate(owners):
         if owner.session in [before.session for before in owners[:at]]:
             raise Error(f"the owner at {owner.address} is in the group more than once; name each owner once")
-    return Parties(_sojourn.open_group([owner.session for owner in owners]), owners)
+    if sums not in (None, "clear", "masked"):
+        raise Error(f"sums must be 'clear' or 'masked', got {checks.shown(sums)}")
+    if sums == "masked" and len(owners) < _MASKED_LEAST:
+        raise Error(
+            f"sums are masked among {_MASKED_LEAST} owners or more, got {len(owners)}: of two, each would know the "
+            "other one's part"
+        )
+    return Parties(_sojourn.open_group([owner.session for owner in owners], sums and sums == "masked"), owners)
 
 
 def pooled(*tables: Table) -> Table:

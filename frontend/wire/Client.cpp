@@ -131,7 +131,7 @@ std::string Client::drawNonce() {
   return nonce;
 }
 
-void Client::join(uint8_t role, const std::string &nonce, const std::vector<signing::PublicKey> &keys) {
+bool Client::join(uint8_t role, const std::string &nonce, const std::vector<signing::PublicKey> &keys) {
   Request request(transport_->allocator());
   std::vector<flatbuffers::Offset<schema::Member>> members;
   for (const signing::PublicKey &key : keys) {
@@ -140,7 +140,7 @@ void Client::join(uint8_t role, const std::string &nonce, const std::vector<sign
   auto memberVector = request.CreateVector(members);
   auto nonceBytes = request.CreateVector(reinterpret_cast<const uint8_t *>(nonce.data()), nonce.size());
   Answer answer = exchange(request.finish(schema::CreateJoin(request, session_, role, nonceBytes, memberVector)));
-  expect<schema::Joined>(parseReply(answer.bytes));
+  return expect<schema::Joined>(parseReply(answer.bytes)).masked();
 }
 
 void Client::borrow(uint64_t from, const std::vector<uint64_t> &handles, const std::vector<uint64_t> &as) {

@@ -186,7 +186,8 @@ public:
   BudgetInfo budget(const std::string &dataset, uint64_t endRun);
   void bye();
   /// Makes the session that of a group's member, before its first step. `keys`: of all members.
-  void join(uint8_t role, const std::string &nonce, const std::vector<signing::PublicKey> &keys);
+  /// Whether the owner shares some table with another member as sums alone.
+  bool join(uint8_t role, const std::string &nonce, const std::vector<signing::PublicKey> &keys);
   /// Gives values of another session of this client at the owner (0: at another member of the group) handles here.
   void borrow(uint64_t from, const std::vector<uint64_t> &handles, const std::vector<uint64_t> &as);
   uint64_t session() const { return session_; }

@@ -181,7 +181,7 @@ void PeerLink::enqueue(Outbound outbound) noexcept {
   if (isEnded_ || isClosed_ || (outbound.isGreeting && isSending_)) {
     return;
   }
-  if (!outbound.isGreeting && outbound.fields.kind != static_cast<uint8_t>(PeerFrame::Kind::Terms)) {
+  if (!outbound.isGreeting) {
     takeBack(outbound.fields);
   }
   const size_t bytes = viewOf(outbound.terms.get()).size();
@@ -201,10 +201,10 @@ void PeerLink::enqueue(Outbound outbound) noexcept {
   }
 }
 
-/// Of a step that has ended, or of a group: the receiver would drop them. Under the lock.
+/// Terms of a step that has ended, or of a group: the receiver would drop them. Under the lock.
 void PeerLink::takeBack(const FrameFields &end) {
   const bool isOfGroup = end.kind == static_cast<uint8_t>(PeerFrame::Kind::Gone);
-  if (end.kind == static_cast<uint8_t>(PeerFrame::Kind::Ready)) {
+  if (!isOfGroup && end.kind != static_cast<uint8_t>(PeerFrame::Kind::End)) {
     return;
   }
   const auto isOver = [&](const Outbound &each) {

@@ -113,6 +113,7 @@ llvm::Expected<MessageDigest> digestOf(const sojourn_wire::Step &message, size_t
     }
   });
   hasher.number(message.deadline_ms());
+  hasher.number(uint64_t{message.masked()});
   if (hasher.isOverfull()) {
     return requestError(sojourn_wire::ErrorCode_Malformed,
                         "vectors of the message share their bytes: they are more than three times its " +

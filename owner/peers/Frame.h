@@ -15,6 +15,8 @@ namespace sojourn::owner {
 using GroupId = std::array<uint8_t, 32>;
 /// Of the part of a message that is the same for all members (peers/Digest.h).
 using MessageDigest = std::array<uint8_t, 32>;
+/// A public key of X25519.
+using MaskKey = std::array<uint8_t, 32>;
 
 /// A step of a group: the number of its message, which attempt at it, and its number in the message. Points only rise.
 struct StepPoint {
@@ -28,15 +30,16 @@ struct PeerFrame {
     Terms, ///< of an exchange
     Ready, ///< the step has run, and commits once all members are ready
     End,   ///< neither this step nor a later one of the message commits
-    Gone   ///< the member has left the group
+    Gone,  ///< the member has left the group
+    Key    ///< of its masks, the same in all frames of a session; of no step
   };
   /// Of an End without a failure: no further step of the message begins.
   static constexpr uint8_t kNoFailure = 255;
 
   Kind kind = Kind::Terms;
   StepPoint point;
-  uint32_t exchange = 0; ///< of Terms: its number in the step
-  MessageDigest digest{};
+  uint32_t exchange = 0;                  ///< of Terms: its number in the step
+  MessageDigest digest{};                 ///< of Key: the public key
   std::shared_ptr<runtime::Buffer> terms; ///< immutable
   bool isDropped = false;                 ///< of Terms: there was no room for them where they arrived
   uint8_t code = kNoFailure;              ///< of End: ErrorCode of runtime/wire/Messages.fbs

@@ -26,7 +26,7 @@ std::optional<PeerFrame> readFields(const FrameFields &fields, size_t termsBytes
   frame.kind = static_cast<Kind>(fields.kind);
   const bool isTerms = frame.kind == Kind::Terms;
   const bool isCode = fields.code == PeerFrame::kNoFailure || fields.code <= sojourn_wire::ErrorCode_MAX;
-  if (fields.kind > static_cast<uint8_t>(Kind::Gone) || fields.hasTerms != (isTerms ? 1 : 0) || fields.reserved != 0 ||
+  if (fields.kind > static_cast<uint8_t>(Kind::Key) || fields.hasTerms != (isTerms ? 1 : 0) || fields.reserved != 0 ||
       (!isTerms && termsBytes != 0) || termsBytes > kTermsBytesMost || !isCode) {
     return std::nullopt;
   }

@@ -105,6 +105,12 @@ void Group::take(const signing::PublicKey &from, PeerFrame frame) {
   if (inbox.isGone) {
     return;
   }
+  if (frame.kind == PeerFrame::Kind::Key) {
+    inbox.isBroken |= inbox.key && *inbox.key != frame.digest;
+    inbox.key = inbox.key.value_or(frame.digest);
+    came.notify_all();
+    return;
+  }
   raiseEnd(frame, current);
   llvm::erase_if(inbox.frames, [&](const PeerFrame &earlier) {
     return (frame.kind == PeerFrame::Kind::End && earlier.point == frame.point) ||
@@ -122,12 +128,32 @@ void Group::take(const signing::PublicKey &from, PeerFrame frame) {
   came.notify_all();
 }
 
+llvm::Error Group::wrong(unsigned role, const Twine &what) const {
+  return requestError(wire::ErrorCode_Peer, nameOf(role) + what);
+}
+
+/// Of a member without a frame at `point`: whether one may come. Under the lock.
+llvm::Error Group::checkMember(unsigned role, const StepPoint &point) const {
+  const Inbox &inbox = inboxes[role];
+  if (inbox.isBroken) {
+    return wrong(role, " sent more frames than a step has");
+  }
+  if (inbox.isLost) {
+    return wrong(role, " is not reachable any more: the link with it has ended, and with it the group; make a new one "
+                       "and start from a checkpoint");
+  }
+  if (inbox.isGone) {
+    return wrong(role, " has left the group: its session ended, and with it its values of the group");
+  }
+  if (!inbox.frames.empty() && inbox.frames.front().point != point) { // its frames come in order
+    return wrong(role, " has gone on to another message, or another attempt at this one");
+  }
+  return llvm::Error::success();
+}
+
 /// False while frames are missing.
 llvm::Expected<bool> Group::find(const StepPoint &point, PeerFrame::Kind kind, uint32_t exchange,
                                  const MessageDigest &digest, CameFrames &found) {
-  auto wrong = [&](unsigned role, const Twine &what) {
-    return requestError(wire::ErrorCode_Peer, nameOf(role) + what);
-  };
   bool isComplete = true;
   for (unsigned role = 0; role < parties(); ++role) {
     Inbox &inbox = inboxes[role];
@@ -135,37 +161,29 @@ llvm::Expected<bool> Group::find(const StepPoint &point, PeerFrame::Kind kind, u
       continue;
     }
     const bool isHere = !inbox.frames.empty() && inbox.frames.front().point == point;
-    if (isHere && inbox.frames.front().kind == PeerFrame::Kind::End) {
-      const unsigned first = inbox.frames.front().endedBy;
-      found.endedBy = first < parties() && first != ownRole ? first : role;
-      found.code = inbox.frames.front().code;
+    if (!isHere) {
+      if (llvm::Error error = checkMember(role, point)) {
+        return error;
+      }
+      isComplete = false;
+      continue;
+    }
+    const PeerFrame &first = inbox.frames.front();
+    if (first.kind == PeerFrame::Kind::End) {
+      found.endedBy = first.endedBy < parties() && first.endedBy != ownRole ? first.endedBy : role;
+      found.code = first.code;
       return true;
     }
-    if (isHere && inbox.frames.front().digest != digest) {
+    if (first.digest != digest) {
       return wrong(role, " was sent another message of this step; the client sends all members the same");
     }
-    if (isHere && inbox.frames.front().isDropped) {
+    if (first.isDropped) {
       return wrong(role, " sent more than this owner keeps of values that wait for one group, a quarter of its setting "
                          "groups.waiting_bytes; sum smaller tensors in a step, or ask its data owner");
     }
-    if (isHere && (inbox.frames.front().kind != kind || inbox.frames.front().exchange != exchange)) {
+    if (first.kind != kind || first.exchange != exchange) {
       return wrong(role, " sent a frame of another exchange of this step");
     }
-    if (!isHere && inbox.isBroken) {
-      return wrong(role, " sent more frames than a step has");
-    }
-    if (!isHere && inbox.isLost) {
-      return wrong(role,
-                   " is not reachable any more: the link with it has ended, and with it the group; make a new one "
-                   "and start from a checkpoint");
-    }
-    if (!isHere && inbox.isGone) {
-      return wrong(role, " has left the group: its session ended, and with it its values of the group");
-    }
-    if (!isHere && !inbox.frames.empty()) { // its frames come in order
-      return wrong(role, " has gone on to another message, or another attempt at this one");
-    }
-    isComplete &= isHere;
   }
   for (unsigned role = 0; isComplete && role < parties(); ++role) {
     if (role != ownRole) {
@@ -175,6 +193,26 @@ llvm::Expected<bool> Group::find(const StepPoint &point, PeerFrame::Kind kind, u
     }
   }
   return isComplete;
+}
+
+/// Until something may have come. Without a flag there is no end to it.
+llvm::Error Group::waitMore(std::unique_lock<std::mutex> &lock, const StepPoint &point, const runtime::StopFlag *stop,
+                            std::chrono::steady_clock::time_point until, std::chrono::milliseconds most) {
+  if (stop && stop->load()) {
+    return requestError(wire::ErrorCode_Stopped, "the step was stopped while it waited for other owners");
+  }
+  if (stop && std::chrono::steady_clock::now() >= until) {
+    std::string missing;
+    for (unsigned role = 0; role < parties(); ++role) {
+      const bool isHere = role == ownRole || llvm::any_of(inboxes[role].frames,
+                                                          [&](const PeerFrame &frame) { return frame.point == point; });
+      missing += isHere ? "" : (missing.empty() ? "" : ", ") + nameOf(role);
+    }
+    return requestError(wire::ErrorCode_Stopped, "the step waited " + Twine(most.count() / 1000) + " s for " + missing +
+                                                     ", and was given up; nothing of it was committed");
+  }
+  came.wait_for(lock, kLookEvery);
+  return llvm::Error::success();
 }
 
 llvm::Expected<CameFrames> Group::await(const StepPoint &point, PeerFrame::Kind kind, uint32_t exchange,
@@ -194,22 +232,49 @@ llvm::Expected<CameFrames> Group::await(const StepPoint &point, PeerFrame::Kind 
     if (*found) {
       return frames;
     }
-    if (stop && stop->load()) {
-      return requestError(wire::ErrorCode_Stopped, "the step was stopped while it waited for other owners");
+    if (llvm::Error error = waitMore(lock, point, stop, until, most)) {
+      return error;
     }
-    if (stop && std::chrono::steady_clock::now() >= until) {
-      std::string missing;
-      for (unsigned role = 0; role < parties(); ++role) {
-        const bool isHere = role == ownRole || llvm::any_of(inboxes[role].frames, [&](const PeerFrame &frame) {
-                              return frame.point == point;
-                            });
-        missing += isHere ? "" : (missing.empty() ? "" : ", ") + nameOf(role);
-      }
-      return requestError(wire::ErrorCode_Stopped, "the step waited " + Twine(most.count() / 1000) + " s for " +
-                                                       missing + ", and was given up; nothing of it was committed");
-    }
-    came.wait_for(lock, kLookEvery);
   }
+}
+
+void Group::offerKey() {
+  if (!areKeysSettled) {
+    PeerFrame frame;
+    frame.kind = PeerFrame::Kind::Key;
+    frame.digest = maskKeys.publicKey();
+    send(frame);
+  }
+}
+
+llvm::Expected<MaskKeys> Group::awaitKeys(const StepPoint &point, const runtime::StopFlag &stop,
+                                          std::chrono::milliseconds most) {
+  const auto until = std::chrono::steady_clock::now() + most;
+  std::unique_lock lock(mutex);
+  waits = true;
+  const llvm::scope_exit ended([this] { waits = false; });
+  for (unsigned role = 0; role < parties(); ++role) {
+    const Inbox &inbox = inboxes[role];
+    while (role != ownRole && !inbox.key) {
+      // An end of the step is found by the wait for its terms.
+      if (!inbox.frames.empty() && inbox.frames.front().point == point) {
+        break;
+      }
+      llvm::Error error = checkMember(role, point);
+      error = error ? std::move(error) : waitMore(lock, point, &stop, until, most);
+      if (error) {
+        return error;
+      }
+    }
+    if (role != ownRole && !sharedKeys.count(role) && inbox.key) {
+      if (auto shared = maskKeys.sharedWith(*inbox.key, ownRole < role)) {
+        sharedKeys[role] = std::move(shared);
+      } else {
+        return wrong(role, " sent bytes that are no key for masks");
+      }
+    }
+  }
+  return sharedKeys;
 }
 
 } // namespace sojourn::owner

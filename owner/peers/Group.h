@@ -5,6 +5,7 @@
 
 #include "dialect/Bounds.h"
 #include "owner/peers/Frame.h"
+#include "owner/peers/Masks.h"
 #include "runtime/Stop.h"
 #include "runtime/signing/SigningKey.h"
 
@@ -60,6 +61,15 @@ public:
 
   /// To each other member. Allocates nothing: a commit does not fail where memory is short.
   void send(const PeerFrame &frame);
+  void sendTo(unsigned role, const PeerFrame &frame) { port->send(members[role], id, frame); }
+
+  /// Sends this member's key of masks to the others, which may not have it: until `settleKeys`.
+  void offerKey();
+  /// Waits for the keys of all others. RequestErrors as of `await`, at `point`, and for bytes that are no key (Peer).
+  llvm::Expected<MaskKeys> awaitKeys(const StepPoint &point, const runtime::StopFlag &stop,
+                                     std::chrono::milliseconds most);
+  /// All members have the keys: they have used them.
+  void settleKeys() { areKeysSettled = true; }
   /// From a member. Dropped: all after it has left; frames of earlier points, those that it sent before an end of the
   /// same step, or in earlier attempts at a message. Of a member that sends more than kWaitingMost ahead, nothing is
   /// taken any more.
@@ -88,6 +98,10 @@ public:
 
 private:
   void raise(const StepPoint &point);
+  llvm::Error wrong(unsigned role, const llvm::Twine &what) const;
+  llvm::Error checkMember(unsigned role, const StepPoint &point) const;
+  llvm::Error waitMore(std::unique_lock<std::mutex> &lock, const StepPoint &point, const runtime::StopFlag *stop,
+                       std::chrono::steady_clock::time_point until, std::chrono::milliseconds most);
   llvm::Expected<bool> find(const StepPoint &point, PeerFrame::Kind kind, uint32_t exchange,
                             const MessageDigest &digest, CameFrames &found);
 
@@ -101,11 +115,14 @@ private:
     llvm::SmallVector<PeerFrame, kWaitingMost> frames;
     bool isGone = false, isBroken = false;
     bool isLost = false; ///< gone with its link
+    std::optional<MaskKey> key;
   };
   Inbox *inboxOf(const signing::PublicKey &member);
   std::vector<Inbox> inboxes; ///< by role
   StepPoint current;          ///< frames of earlier points are of no use
-  std::atomic<bool> waits = false;
+  std::atomic<bool> waits = false, areKeysSettled = false;
+  const MaskKeyPair maskKeys;
+  MaskKeys sharedKeys; ///< of the session's turn, once it has them
   bool isForgotten = false;
 };
 

@@ -4,11 +4,26 @@
 
 #include "owner/peers/FrameBytes.h"
 
+#include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/Twine.h"
 
+#include <cstring>
 #include <utility>
 
 namespace sojourn::owner {
+
+using llvm::Twine;
+using runtime::Buffer;
+using runtime::BufferPool;
+using runtime::Exchange;
+using runtime::ExchangeTerm;
+using runtime::FramePlaces;
+using runtime::Share;
+
+/// Sums of so many bytes are added up in shares, each by one of three members or more: fewer bytes, and one more wait.
+static constexpr size_t kScatterBytesLeast = size_t{32} << 10;
+
+static std::byte *bytesOf(Buffer &buffer) { return static_cast<std::byte *>(buffer.data()); }
 
 PeerFrame JointMessage::frame(PeerFrame::Kind kind) const {
   PeerFrame frame;
@@ -33,35 +48,166 @@ llvm::Expected<CameFrames> JointMessage::await(PeerFrame::Kind kind, const runti
                                : "Nothing of the step was committed at any member"));
 }
 
-llvm::Expected<Memory> JointMessage::exchange(Memory frames) {
-  if (frames.size() != 1) {
-    return requestError(wire::ErrorCode_Internal,
-                        "the worker sends " + llvm::Twine(frames.size()) + " frames in an exchange, expected 1");
+llvm::Error JointMessage::begin(llvm::ArrayRef<runtime::Exchange> exchanges) {
+  exchanges_ = exchanges;
+  if (llvm::Error error = group_.begin(point_)) {
+    return error;
   }
-  if (frames[0]->size() > kTermsBytesMost) {
-    return requestError(wire::ErrorCode_Limit, "an exchange of this step has " + llvm::Twine(frames[0]->size()) +
-                                                   " bytes for other members, and " + llvm::Twine(kTermsBytesMost) +
-                                                   " are allowed; sum smaller tensors in a step");
+  if (hasMasks_) {
+    group_.offerKey();
   }
-  PeerFrame own = frame(PeerFrame::Kind::Terms);
-  own.terms = std::move(frames[0]);
-  group_.send(own);
+  return llvm::Error::success();
+}
+
+llvm::Expected<JointMessage::Frames> JointMessage::awaitTerms(std::shared_ptr<Buffer> own) {
   auto came = await(PeerFrame::Kind::Terms, &stop_);
   if (!came) {
     return came.takeError();
   }
   ++exchange_;
-  Memory terms;
+  Frames frames;
   for (unsigned role = 0; role < group_.parties(); ++role) {
     std::optional<PeerFrame> &each = came->frames[role];
-    terms.push_back(each && each->terms ? std::move(each->terms) : runtime::copyOf("", 0));
+    frames.push_back(role == group_.role() ? std::move(own) : each ? std::move(each->terms) : nullptr);
   }
-  return terms;
+  return frames;
+}
+
+/// The same bytes to all.
+llvm::Expected<JointMessage::Frames> JointMessage::gather(std::shared_ptr<Buffer> own) {
+  PeerFrame frame = this->frame(PeerFrame::Kind::Terms);
+  frame.terms = own;
+  group_.send(frame);
+  return awaitTerms(std::move(own));
+}
+
+/// To each member the terms that it adds up.
+llvm::Expected<JointMessage::Frames> JointMessage::scatter(const Exchange &terms, const std::shared_ptr<Buffer> &own) {
+  const FramePlaces whole = placesOfTerms(terms, group_.role());
+  std::shared_ptr<Buffer> kept;
+  for (unsigned role = 0; role < group_.parties(); ++role) {
+    const Share share{role, group_.parties()};
+    const FramePlaces places = placesOfTerms(terms, group_.role(), share);
+    auto part = BufferPool::global().allocate(places.bytes);
+    cutShare(terms, share, whole, bytesOf(*own), places, bytesOf(*part));
+    if (role == group_.role()) {
+      kept = std::move(part);
+      continue;
+    }
+    PeerFrame frame = this->frame(PeerFrame::Kind::Terms);
+    frame.terms = std::move(part);
+    group_.sendTo(role, frame);
+  }
+  return awaitTerms(std::move(kept));
+}
+
+/// RequestError (Peer): a member sent another number of bytes.
+llvm::Expected<std::shared_ptr<Buffer>> JointMessage::sum(const Exchange &terms, Share share, const Frames &frames) {
+  std::vector<const std::byte *> each;
+  for (unsigned role = 0; role < frames.size(); ++role) {
+    const size_t bytes = frames[role] ? frames[role]->size() : 0, expected = placesOfTerms(terms, role, share).bytes;
+    if (bytes != expected) {
+      return requestError(wire::ErrorCode_Peer, group_.nameOf(role) + " sent " + Twine(bytes) +
+                                                    " bytes in an exchange, expected " + Twine(expected));
+    }
+    each.push_back(frames[role] ? bytesOf(*frames[role]) : nullptr);
+  }
+  auto sums = BufferPool::global().allocate(placesOfSums(terms, share).bytes);
+  addTerms(terms, share, each, bytesOf(*sums));
+  return sums;
+}
+
+/// A copy of the frame under masks; the frame itself where there are none.
+llvm::Expected<std::shared_ptr<Buffer>> JointMessage::masked(const Exchange &terms,
+                                                             const std::shared_ptr<Buffer> &own) {
+  if (llvm::none_of(terms, [](const ExchangeTerm &term) { return term.isMasked; })) {
+    return own;
+  }
+  if (!hasMasks_) {
+    return requestError(wire::ErrorCode_Internal, "the worker masks sums of a message without masks");
+  }
+  auto keys = group_.awaitKeys(point_, stop_, most_);
+  if (!keys) {
+    return keys.takeError();
+  }
+  if (keys->size() + 1 < group_.parties()) { // a member's frame is here without its key: it ended the step
+    auto came = await(PeerFrame::Kind::Terms, &stop_);
+    return came ? requestError(wire::ErrorCode_Peer, "a member of the group sent terms before the key of its masks")
+                : came.takeError();
+  }
+  auto frame = BufferPool::global().allocate(own->size());
+  std::memcpy(frame->data(), own->data(), own->size());
+  addMasks(*keys, group_.role(), point_, exchange_, digest_, terms, bytesOf(*frame));
+  return frame;
+}
+
+llvm::Expected<Memory> JointMessage::exchange(Memory frames) {
+  if (frames.size() != 1 || next_ >= exchanges_.size()) {
+    return requestError(wire::ErrorCode_Internal, "the worker sends " + Twine(frames.size()) + " frames in exchange " +
+                                                      Twine(next_) + " of " + Twine(exchanges_.size()) +
+                                                      ", expected 1");
+  }
+  const Exchange &terms = exchanges_[next_++];
+  const size_t expected = placesOfTerms(terms, group_.role()).bytes;
+  const FramePlaces whole = placesOfSums(terms);
+  if (!frames[0] || frames[0]->size() != expected) {
+    return requestError(wire::ErrorCode_Internal, "the worker sends " + Twine(frames[0] ? frames[0]->size() : 0) +
+                                                      " bytes in an exchange, expected " + Twine(expected));
+  }
+  if (whole.bytes > kTermsBytesMost) {
+    return requestError(wire::ErrorCode_Limit, "an exchange of this step has " + Twine(whole.bytes) +
+                                                   " bytes for other members, and " + Twine(kTermsBytesMost) +
+                                                   " are allowed; sum smaller tensors in a step");
+  }
+  auto own = masked(terms, frames[0]);
+  if (!own) {
+    return own.takeError();
+  }
+  if (group_.parties() < 3 || whole.bytes < kScatterBytesLeast) {
+    auto each = gather(std::move(*own));
+    auto sums = each ? sum(terms, {}, *each) : each.takeError();
+    if (!sums) {
+      return sums.takeError();
+    }
+    settle(terms);
+    return Memory{std::move(*sums)};
+  }
+  const Share share{group_.role(), group_.parties()};
+  auto each = scatter(terms, *own);
+  own->reset();
+  auto part = each ? sum(terms, share, *each) : each.takeError();
+  auto parts = part ? gather(std::move(*part)) : part.takeError();
+  if (!parts) {
+    return parts.takeError();
+  }
+  settle(terms);
+  auto sums = BufferPool::global().allocate(whole.bytes);
+  std::memset(sums->data(), 0, whole.bytes);
+  for (unsigned role = 0; role < group_.parties(); ++role) {
+    const Share theirs{role, group_.parties()};
+    const FramePlaces places = placesOfSums(terms, theirs);
+    const size_t bytes = (*parts)[role] ? (*parts)[role]->size() : 0;
+    if (bytes != places.bytes) {
+      return requestError(wire::ErrorCode_Peer, group_.nameOf(role) + " sent " + Twine(bytes) +
+                                                    " bytes in an exchange, expected " + Twine(places.bytes));
+    }
+    if (bytes > 0) {
+      pasteShare(terms, theirs, places, bytesOf(*(*parts)[role]), whole, bytesOf(*sums));
+    }
+  }
+  return Memory{std::move(sums)};
+}
+
+/// All have sent masked terms: so they have the keys.
+void JointMessage::settle(const Exchange &terms) {
+  if (llvm::any_of(terms, [](const ExchangeTerm &term) { return term.isMasked; })) {
+    group_.settleKeys();
+  }
 }
 
 llvm::Error JointMessage::ready() {
   if (exchange_ == 0) { // no terms have shown that all members have begun the step
-    auto begun = exchange({runtime::copyOf("", 0)});
+    auto begun = gather(runtime::copyOf("", 0));
     if (!begun) {
       return begun.takeError();
     }
@@ -73,6 +219,7 @@ llvm::Error JointMessage::ready() {
   }
   ++point_.step;
   exchange_ = 0;
+  next_ = 0;
   return llvm::Error::success();
 }
 

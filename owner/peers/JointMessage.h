@@ -6,6 +6,7 @@
 #include "owner/RequestError.h"
 #include "owner/peers/Group.h"
 #include "owner/worker/Port.h"
+#include "runtime/parties/Exchange.h"
 #include "runtime/Stop.h"
 
 #include "llvm/Support/Error.h"
@@ -20,18 +21,21 @@ namespace sojourn::owner {
 class JointMessage {
 public:
   /// `steps`: of the message, whose first one is `first`. `most`: how long an exchange waits for another member.
-  JointMessage(Group &group, const StepPoint &first, const MessageDigest &digest, size_t steps,
+  /// `hasMasks`: some exchange of its steps may be masked.
+  JointMessage(Group &group, const StepPoint &first, const MessageDigest &digest, size_t steps, bool hasMasks,
                const runtime::StopFlag &stop, std::chrono::milliseconds most)
-      : group_(group), digest_(digest), steps_(steps), stop_(stop), most_(most), point_(first) {}
+      : group_(group), digest_(digest), steps_(steps), hasMasks_(hasMasks), stop_(stop), most_(most), point_(first) {}
   ~JointMessage() { end(wire::ErrorCode_Internal); }
   JointMessage(const JointMessage &) = delete;
   JointMessage &operator=(const JointMessage &) = delete;
 
   const Group &group() const { return group_; }
+  bool hasMasks() const { return hasMasks_; }
   /// Before the first step. RequestError (Peer): this attempt has begun here before, so that frames of it are on their
   /// way, or taken.
-  llvm::Error begin() { return group_.begin(point_); }
-  /// Sends this member's terms; a frame per role, an empty one for the own role.
+  /// `exchanges`: of each step, which outlive this message.
+  llvm::Error begin(llvm::ArrayRef<runtime::Exchange> exchanges);
+  /// Sends this member's terms, masked where the exchange says so, and gives the sums; both are one frame.
   llvm::Expected<Memory> exchange(Memory frames);
   /// The step has run. Waits for all members: on success each of them commits it, and the next step of the message is
   /// the current one. No stop ends this wait, since others may have committed; it ends, since all have begun the step.
@@ -47,14 +51,26 @@ private:
   void end(uint8_t code, unsigned endedBy);
   llvm::Expected<CameFrames> await(PeerFrame::Kind kind, const runtime::StopFlag *stop);
   PeerFrame frame(PeerFrame::Kind kind) const;
+  using Frames = std::vector<std::shared_ptr<runtime::Buffer>>; ///< by role
+  void settle(const runtime::Exchange &terms);
+  llvm::Expected<Frames> gather(std::shared_ptr<runtime::Buffer> own);
+  llvm::Expected<Frames> awaitTerms(std::shared_ptr<runtime::Buffer> own);
+  llvm::Expected<Frames> scatter(const runtime::Exchange &terms, const std::shared_ptr<runtime::Buffer> &own);
+  llvm::Expected<std::shared_ptr<runtime::Buffer>> sum(const runtime::Exchange &terms, runtime::Share share,
+                                                       const Frames &frames);
+  llvm::Expected<std::shared_ptr<runtime::Buffer>> masked(const runtime::Exchange &terms,
+                                                          const std::shared_ptr<runtime::Buffer> &own);
 
   Group &group_;
   const MessageDigest digest_;
   const size_t steps_;
+  const bool hasMasks_;
   const runtime::StopFlag &stop_;
   const std::chrono::milliseconds most_;
   StepPoint point_;
-  uint32_t exchange_ = 0;
+  llvm::ArrayRef<runtime::Exchange> exchanges_;
+  size_t next_ = 0;       ///< of them
+  uint32_t exchange_ = 0; ///< frames that each member has sent in this step
   bool isEnded_ = false, isOver_ = false;
 };
 

@@ -6,6 +6,7 @@
 #include "dialect/OwnerOps.h"
 #include "owner/RequestError.h"
 #include "runtime/Program.h"
+#include "runtime/parties/JointCode.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/Diagnostics.h"
@@ -17,9 +18,11 @@ namespace sojourn::owner {
 
 using llvm::Twine;
 
-/// Marks the arguments of the part on which a term depends that the role sends.
-static std::vector<uint8_t> shownArguments(mlir::func::FuncOp step, unsigned role) {
-  std::vector<uint8_t> shown(step.getNumArguments());
+using runtime::Shown;
+
+/// Marks the arguments of the part on which terms depend that the role sends: those that are masked, or those that are
+/// not. Sums are known to all from their exchange on.
+static void markShown(mlir::func::FuncOp step, unsigned role, bool isMasked, runtime::JointFacts &facts) {
   llvm::DenseSet<mlir::Value> reached;
   std::vector<mlir::Value> left;
   auto reach = [&](mlir::Value value) {
@@ -28,9 +31,14 @@ static std::vector<uint8_t> shownArguments(mlir::func::FuncOp step, unsigned rol
     }
   };
   for (AcrossSumOp sum : step.getOps<AcrossSumOp>()) {
-    for (auto [term, from] : llvm::zip_equal(sum.getTerms(), sum.getFrom())) {
-      if (from >> role & 1) {
+    for (auto [index, term] : llvm::enumerate(sum.getTerms())) {
+      if ((sum.getFrom()[index] >> role & 1) && sum.isMasked(index) == isMasked) {
         reach(term);
+        if (!isMasked && facts.clearOp.empty()) {
+          mlir::Operation *made = term.getDefiningOp() ? term.getDefiningOp() : sum.getOperation();
+          facts.clearOp = made->getName().stripDialect();
+          facts.clearLocation = runtime::describeLocation(made->getLoc());
+        }
       }
     }
   }
@@ -38,15 +46,28 @@ static std::vector<uint8_t> shownArguments(mlir::func::FuncOp step, unsigned rol
     const mlir::Value value = left.back();
     left.pop_back();
     if (auto argument = mlir::dyn_cast<mlir::BlockArgument>(value)) {
-      shown[argument.getArgNumber()] = 1;
-    } else {
-      llvm::for_each(value.getDefiningOp()->getOperands(), reach);
+      facts.shown[argument.getArgNumber()] = isMasked ? Shown::Sums : Shown::Clear;
+    } else if (mlir::Operation *made = value.getDefiningOp(); !mlir::isa<AcrossSumOp>(made)) {
+      llvm::for_each(made->getOperands(), reach);
     }
   }
-  return shown;
 }
 
-static runtime::JointFacts factsOf(mlir::func::FuncOp joint, const parties::RolePart &part, const RoleOfGroup &role) {
+/// The least rows of the role that a masked sum is over.
+static std::optional<uint64_t> leastRowsOf(mlir::func::FuncOp joint, const parties::Placement &placement,
+                                           unsigned role) {
+  std::optional<uint64_t> least;
+  for (mlir::Operation &op : joint.getBody().front().without_terminator()) {
+    if (parties::isMaskable(placement, &op) && (placement.meetingOf(&op) >> role & 1)) {
+      const auto rows = static_cast<uint64_t>(parties::rowsAt(*placement.rowsSummed(&op), role));
+      least = std::min(least.value_or(rows), rows);
+    }
+  }
+  return least;
+}
+
+static runtime::JointFacts factsOf(mlir::func::FuncOp joint, const parties::Placement &placement,
+                                   const parties::RolePart &part, const RoleOfGroup &role) {
   runtime::JointFacts facts;
   facts.role = role.role;
   facts.parties = role.parties;
@@ -71,7 +92,12 @@ static runtime::JointFacts factsOf(mlir::func::FuncOp joint, const parties::Role
     }
   }
   mlir::ModuleOp module = *part.module;
-  facts.shown = shownArguments(module.lookupSymbol<mlir::func::FuncOp>(kStepName), role.role);
+  auto own = module.lookupSymbol<mlir::func::FuncOp>(kStepName);
+  facts.shown.resize(own.getNumArguments());
+  markShown(own, role.role, /*isMasked=*/true, facts);
+  markShown(own, role.role, /*isMasked=*/false, facts);
+  facts.exchanges = runtime::exchangesOf(module);
+  facts.leastRows = role.isMasked ? leastRowsOf(joint, placement, role.role) : std::nullopt;
   return facts;
 }
 
@@ -94,12 +120,13 @@ llvm::Expected<JointPart> jointPartOf(mlir::ModuleOp joint, const RoleOfGroup &r
   auto step = joint.lookupSymbol<mlir::func::FuncOp>(kStepName);
   auto placement = parties::Placement::of(step);
   auto part = mlir::failed(placement) ? mlir::FailureOr<parties::RolePart>(mlir::failure())
-                                      : parties::partOf(joint, **placement, role.role);
+                                      : parties::partOf(joint, **placement, role.role,
+                                                        role.isMasked ? parties::Sums::Masked : parties::Sums::Clear);
   if (mlir::failed(part)) {
     return llvm::make_error<RequestError>(
         refusal ? *refusal : RequestError(wire::ErrorCode_Internal, "the program has no parts, for no reason given"));
   }
-  runtime::JointFacts facts = factsOf(step, *part, role);
+  runtime::JointFacts facts = factsOf(step, **placement, *part, role);
   return JointPart{std::move(*part), std::move(*placement), std::move(facts)};
 }
 

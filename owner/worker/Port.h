@@ -34,6 +34,7 @@ using Memory = std::vector<std::shared_ptr<runtime::Buffer>>;
 /// A member of a group, whose part of a joint program is meant; no parties: the program as it is.
 struct RoleOfGroup {
   uint8_t role = 0, parties = 0;
+  bool isMasked = false; ///< sums over rows of three members or more
   friend auto operator<=>(const RoleOfGroup &, const RoleOfGroup &) = default;
 };
 

@@ -103,8 +103,8 @@ struct WorkerService::State {
     if (given.memory.size() != 2) {
       return malformedCall("describes " + Twine(given.memory.size()) + " buffers, expected a program and its table");
     }
-    auto described =
-        worker.describe(given.memory[0], given.memory[1], limitsOf(call.limits()), {call.role(), call.parties()});
+    auto described = worker.describe(given.memory[0], given.memory[1], limitsOf(call.limits()),
+                                     {call.role(), call.parties(), call.masked()});
     if (!described) {
       return described.takeError();
     }

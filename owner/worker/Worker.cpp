@@ -58,9 +58,10 @@ llvm::Error checkLibraryCalls(mlir::ModuleOp core, const runtime::Code &code, co
 }
 
 /// With what members send each other, before the program, and where values lie, beside each op.
-static std::string textOfJoint(mlir::ModuleOp joint, const parties::Placement &placement) {
-  const std::string exchanges = parties::exchangesText(placement, joint.lookupSymbol<mlir::func::FuncOp>(kStepName),
-                                                       kProgramTextBytes / 4, runtime::describeLocation);
+static std::string textOfJoint(mlir::ModuleOp joint, const parties::Placement &placement, bool isMasked) {
+  const std::string exchanges = parties::exchangesText(
+      placement, joint.lookupSymbol<mlir::func::FuncOp>(kStepName), kProgramTextBytes / 4,
+      [&](mlir::Operation *op) { return isMasked && parties::isMaskable(placement, op); }, runtime::describeLocation);
   std::string text = "// a step of " + std::to_string(placement.parties()) + " owners\n";
   for (llvm::StringRef line : llvm::split(llvm::StringRef(exchanges).rtrim(), '\n')) {
     text += line.empty() ? "" : "// " + line.str() + "\n";
@@ -98,8 +99,8 @@ llvm::Expected<DescribedProgram> Worker::describe(std::shared_ptr<const runtime:
                         runtime::describeLocation(excess->op->getLoc()));
   }
   DescribedProgram described;
-  described.text =
-      joint ? textOfJoint(**module, *joint->placement) : runtime::printProgram(**module, kProgramTextBytes);
+  described.text = joint ? textOfJoint(**module, *joint->placement, role.isMasked)
+                         : runtime::printProgram(**module, kProgramTextBytes);
   runtime::ProgramFacts facts;
   facts.operations = priceOf(own).operations;
   (*module)->walk(

@@ -32,9 +32,9 @@ struct Counter : OpBuilder::Listener {
 
 class Parting {
 public:
-  Parting(ModuleOp joint, const Placement &placement, unsigned role)
+  Parting(ModuleOp joint, const Placement &placement, unsigned role, Sums sums)
       : joint_(joint), step_(joint.lookupSymbol<func::FuncOp>(kStepName)), placement_(placement), role_(role),
-        builder_(joint.getContext()) {}
+        sums_(sums), builder_(joint.getContext()) {}
 
   FailureOr<RolePart> run() {
     builder_.setListener(&counter_);
@@ -284,17 +284,48 @@ private:
     }
     SmallVector<Value> terms;
     SmallVector<int64_t> from;
+    SmallVector<int64_t> masked;
     SmallVector<Location> locations;
     for (Operation *op : meetings) {
-      terms.push_back(termOf(op));
-      from.push_back(placement_.meetingOf(op));
+      const int64_t roles = placement_.meetingOf(op);
+      Value term = termOf(op);
+      if (isMasked(op)) {
+        const GridTerm grid = gridTermOf(op, term, roles);
+        term = grid.words;
+        if (grid.lost) {
+          terms.push_back(grid.lost);
+        }
+      }
+      terms.push_back(term);
+      masked.resize(terms.size(), isMasked(op) ? 1 : 0);
+      from.resize(terms.size(), roles);
       locations.push_back(op->getLoc());
     }
-    auto sum = AcrossSumOp::create(builder_, builder_.getFusedLoc(locations), terms, from);
-    for (auto [op, result] : llvm::zip(meetings, sum.getResults())) {
-      values_.map(op->getResult(0), result);
+    const auto marks = llvm::is_contained(masked, 1) ? builder_.getDenseI64ArrayAttr(masked) : DenseI64ArrayAttr();
+    auto sum = AcrossSumOp::create(builder_, builder_.getFusedLoc(locations), terms, from, marks);
+    size_t next = 0;
+    for (Operation *op : meetings) {
+      auto type = cast<RankedTensorType>(op->getResult(0).getType());
+      GridTerm grid{sum.getResult(next++), {}};
+      if (isMasked(op) && isa<FloatType>(type.getElementType())) {
+        grid = {sum.getResult(next++), grid.words};
+      }
+      values_.map(op->getResult(0), isMasked(op) ? fromGrid(builder_, op->getLoc(), grid, type) : grid.words);
     }
   }
+
+  /// Zeros, which are not read, where the role has no term.
+  GridTerm gridTermOf(Operation *op, Value term, int64_t roles) {
+    if (roles >> role_ & 1) {
+      return toGrid(builder_, op->getLoc(), term, roles);
+    }
+    Type word = builder_.getI64Type();
+    auto type = cast<RankedTensorType>(term.getType());
+    return {zeros(op->getLoc(), type.clone(word)),
+            isa<FloatType>(type.getElementType()) ? zeros(op->getLoc(), RankedTensorType::get({}, word)) : Value()};
+  }
+
+  bool isMasked(Operation *op) const { return sums_ == Sums::Masked && isMaskable(placement_, op); }
 
   /// Values of one role that are written to tensors of all, in the last exchange.
   void tell() {
@@ -317,7 +348,7 @@ private:
     if (terms.empty()) {
       return;
     }
-    auto sum = AcrossSumOp::create(builder_, exit->getLoc(), terms, from);
+    auto sum = AcrossSumOp::create(builder_, exit->getLoc(), terms, from, DenseI64ArrayAttr());
     for (auto [result, value] : llvm::zip(placement_.told(), sum.getResults())) {
       Type resultType = exit->getOperand(result).getType();
       told_[result] = value.getType() == resultType
@@ -352,6 +383,7 @@ private:
   func::FuncOp step_, own_;
   const Placement &placement_;
   unsigned role_;
+  Sums sums_;
   OpBuilder builder_;
   RolePart part_;
   IRMapping values_;
@@ -364,6 +396,6 @@ private:
 
 } // namespace
 
-FailureOr<RolePart> parties::partOf(ModuleOp joint, const Placement &placement, unsigned role) {
-  return Parting(joint, placement, role).run();
+FailureOr<RolePart> parties::partOf(ModuleOp joint, const Placement &placement, unsigned role, Sums sums) {
+  return Parting(joint, placement, role, sums).run();
 }

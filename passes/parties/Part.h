@@ -3,6 +3,7 @@
 #ifndef SOJOURN_PASSES_PARTIES_PART_H
 #define SOJOURN_PASSES_PARTIES_PART_H
 
+#include "passes/parties/Grid.h"
 #include "passes/parties/Placement.h"
 
 #include "mlir/IR/OwningOpRef.h"
@@ -21,8 +22,8 @@ struct RolePart {
 /// have the same exchanges in the same order. Ops with unused results are left out.
 ///
 /// Tensors that all know are cut once for all ops that take the same rows. Fails, with an error at the op, where the
-/// part would have more than kPartOpsMost ops all the same.
-mlir::FailureOr<RolePart> partOf(mlir::ModuleOp joint, const Placement &placement, unsigned role);
+/// part would have more than kPartOpsMost ops all the same. Sums that are masked lie on a grid (Grid.h).
+mlir::FailureOr<RolePart> partOf(mlir::ModuleOp joint, const Placement &placement, unsigned role, Sums sums);
 inline constexpr size_t kPartOpsMost = 800'000;
 
 } // namespace sojourn::parties

@@ -385,6 +385,15 @@ private:
 
 } // namespace sojourn::parties
 
+const Segments *Placement::rowsSummed(Operation *op) const {
+  for (Value operand : op->getOperands()) {
+    if (const Where &where = whereOf(operand); meetingOf(op) != 0 && where.isParts()) {
+      return where.segments;
+    }
+  }
+  return nullptr;
+}
+
 Where Placement::whereOfResult(unsigned result) const {
   func::FuncOp step = step_;
   if (auto target = step.getResultAttrOfType<IntegerAttr>(result, kTargetAttr)) {

@@ -28,6 +28,8 @@ public:
   /// The roles whose terms the op's result sums, bit by bit; 0: it is no meeting. A meeting is a sum over rows in
   /// parts, or the sum or difference of values of two roles.
   int64_t meetingOf(mlir::Operation *op) const { return meetings_.lookup(op); }
+  /// Of a meeting that sums rows in parts: those rows. Null for other ops.
+  const Segments *rowsSummed(mlir::Operation *op) const;
   /// How many exchanges come before an op, at least: its operands wait for so many. The results of a meeting come one
   /// later.
   unsigned levelOf(mlir::Operation *op) const { return levels_.lookup(op); }
@@ -61,8 +63,9 @@ private:
 /// Where each result of an op lies, and the exchange that it comes from, for people; empty without results.
 std::string noteOf(const Placement &placement, mlir::Operation *op);
 /// Lines about what roles send each other in a step, by exchange: of each value its type and the scientist's line
-/// (`lineOf`). At most about `limit` bytes.
+/// (`lineOf`), and whether masks hide it (`isMasked`). At most about `limit` bytes.
 std::string exchangesText(const Placement &placement, mlir::func::FuncOp step, size_t limit,
+                          llvm::function_ref<bool(mlir::Operation *)> isMasked,
                           llvm::function_ref<std::string(mlir::Location)> lineOf);
 
 } // namespace sojourn::parties

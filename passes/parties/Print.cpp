@@ -43,8 +43,9 @@ static unsigned senderOf(const parties::Where &from) {
 }
 
 std::string parties::exchangesText(const Placement &placement, func::FuncOp step, size_t limit,
+                                   llvm::function_ref<bool(Operation *)> isMasked,
                                    llvm::function_ref<std::string(Location)> lineOf) {
-  std::map<std::pair<unsigned, std::string>, std::string> sums; // by exchange and roles
+  std::map<std::pair<unsigned, std::string>, std::string> sums; // by exchange and kind
   size_t bytes = 0;
   auto valueText = [&](Type type, Location location) {
     std::string text, line = lineOf(location);
@@ -55,7 +56,8 @@ std::string parties::exchangesText(const Placement &placement, func::FuncOp step
     const int64_t roles = placement.meetingOf(&op);
     if (roles != 0 && bytes < limit) {
       const std::string value = valueText(op.getResult(0).getType(), op.getLoc());
-      std::string &all = sums[{placement.levelOf(&op), listed(roles)}];
+      const std::string kind = isMasked(&op) ? "masked sums over " : "sums over ";
+      std::string &all = sums[{placement.levelOf(&op), kind + listed(roles)}];
       all += (all.empty() ? "" : ", ") + value;
       bytes += value.size();
     }
@@ -65,7 +67,7 @@ std::string parties::exchangesText(const Placement &placement, func::FuncOp step
     if (text.size() >= limit) {
       break;
     }
-    text += "exchange " + std::to_string(key.first) + ", sums over " + key.second + ": " + values + "\n";
+    text += "exchange " + std::to_string(key.first) + ", " + key.second + ": " + values + "\n";
   }
   Operation *exit = step.getBody().front().getTerminator();
   for (unsigned index : placement.told()) {
@@ -120,7 +122,8 @@ struct PartStep : sojourn::impl::PartStepBase<PartStep> {
                          << " roles, from 0";
       return signalPassFailure();
     }
-    FailureOr<parties::RolePart> made = partOf(module, *placement, role);
+    FailureOr<parties::RolePart> made =
+        partOf(module, *placement, role, masked ? parties::Sums::Masked : parties::Sums::Clear);
     if (failed(made)) {
       return signalPassFailure();
     }

@@ -1,12 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "passes/parties/Stages.h"
 
-#include "dialect/Bounds.h"
 #include "dialect/CoreForm.h"
-#include "dialect/ElementwiseOps.h"
 #include "dialect/OwnerOps.h"
 #include "dialect/SourceOps.h"
-#include "dialect/UnaryOps.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/IRMapping.h"
@@ -35,7 +32,7 @@ public:
         exchanges_.push_back(sum);
         ops.emplace_back();
       }
-      stageOf_[&op] = ops.size() - 1; // sums are computed in the stage after their exchange
+      stageOf_[&op] = ops.size() - (isa<AcrossSumOp>(op) ? 2 : 1);
       if (!isa<AcrossSumOp, ConstantOp>(op)) {
         ops.back().push_back(&op);
       }
@@ -59,8 +56,9 @@ private:
   /// Per value the last stage that takes it; results of the part are needed after all.
   void findLastUses(size_t stages) {
     for (Operation &op : step_.getBody().front()) {
-      const size_t stage = isa<func::ReturnOp>(op) ? stages : stageOf_.lookup(&op);
       auto sum = dyn_cast<AcrossSumOp>(op);
+      // Terms are sent once the stage before the exchange has run.
+      const size_t stage = isa<func::ReturnOp>(op) ? stages : stageOf_.lookup(&op) + (sum ? 1 : 0);
       for (OpOperand &operand : op.getOpOperands()) {
         if (!sum || hasTerm(sum, operand.getOperandNumber())) {
           size_t &last = lastUse_[operand.get()];
@@ -71,6 +69,11 @@ private:
     lastOf_.resize(stages + 1);
     for (BlockArgument argument : step_.getArguments()) {
       lastUse_.try_emplace(argument, 0); // unused arguments end with the first stage
+    }
+    for (AcrossSumOp sum : exchanges_) {
+      for (Value result : sum.getResults()) {
+        lastUse_.try_emplace(result, stageOf_.lookup(sum) + 1);
+      }
     }
     for (auto [value, last] : lastUse_) {
       lastOf_[last].push_back(value);
@@ -95,9 +98,6 @@ private:
     builder_.setInsertionPointToEnd(&own_.getBody().front());
     values_.clear();
     addArguments(stage, number, ops);
-    if (number > 0) {
-      addSums(exchanges_[number - 1]);
-    }
     for (Operation *op : ops) {
       useConstants(op->getOperands());
       builder_.clone(*op, values_);
@@ -111,25 +111,20 @@ private:
         stage.last.push_back(known->second);
       }
     }
-    if (number > 0) {
-      for (const Stage::Term &term : cut_.stages[number - 1].received) {
-        stage.last.push_back(term.number);
-      }
-    }
     llvm::sort(stage.last);
   }
 
   struct Argument {
     StepArg kind = StepArg::State;
     unsigned number = 0;
-    Type type;
-    Value value; ///< null: a term of another role
+    Value value;
   };
 
   void addArguments(Stage &stage, size_t number, ArrayRef<Operation *> ops) {
     llvm::SetVector<Value> taken;
     auto take = [&](Value value) {
-      const bool isOwn = value.getDefiningOp() && stageOf_.lookup(value.getDefiningOp()) == number;
+      Operation *made = value.getDefiningOp();
+      const bool isOwn = made && !isa<AcrossSumOp>(made) && stageOf_.lookup(made) == number;
       if (!isOwn && !isConstant(value)) {
         taken.insert(value);
       }
@@ -138,32 +133,15 @@ private:
       llvm::for_each(op->getOperands(), take);
     }
     SmallVector<Argument> arguments;
-    if (number > 0) {
-      AcrossSumOp sum = exchanges_[number - 1];
-      for (auto [index, term] : llvm::enumerate(sum.getTerms())) {
-        if (hasTerm(sum, index)) {
-          take(term);
-        }
-      }
-      for (const Stage::Term &term : cut_.stages[number - 1].received) {
-        arguments.push_back({StepArg::State, term.number, term.type, {}});
-      }
-    }
     for (Value value : taken) {
-      arguments.push_back({kindOf(value), numbers_.lookup(value), value.getType(), value});
+      arguments.push_back({kindOf(value), numbers_.lookup(value), value});
     }
     llvm::stable_sort(arguments, [](const Argument &a, const Argument &b) { return a.kind < b.kind; });
     SmallVector<Type> types;
     SmallVector<DictionaryAttr> attributes;
-    foreign_.clear();
     for (const Argument &argument : arguments) {
-      Value own = own_.getBody().front().addArgument(argument.type, step_.getLoc());
-      if (argument.value) {
-        values_.map(argument.value, own);
-      } else {
-        foreign_[argument.number] = own;
-      }
-      types.push_back(argument.type);
+      types.push_back(argument.value.getType());
+      values_.map(argument.value, own_.getBody().front().addArgument(types.back(), step_.getLoc()));
       attributes.push_back(builder_.getDictionaryAttr(
           builder_.getNamedAttr(kKindAttr, builder_.getStringAttr(stringify(argument.kind)))));
       stage.arguments.push_back(argument.number);
@@ -186,42 +164,6 @@ private:
     }
   }
 
-  /// The terms of an exchange that has been, added.
-  void addSums(AcrossSumOp sum) {
-    const std::vector<Stage::Term> &received = cut_.stages[cut_.stages.size() - 2].received;
-    size_t next = 0; // terms come operand by operand, and role by role
-    for (auto [index, result] : llvm::enumerate(sum.getResults())) {
-      SmallVector<Value> terms;
-      for (unsigned role = 0; role < bounds::kPartiesMost; ++role) {
-        if ((sum.getFrom()[index] >> role & 1) == 0) {
-          continue;
-        }
-        if (role == role_) {
-          useConstants(sum.getTerms()[index]);
-          terms.push_back(values_.lookup(sum.getTerms()[index]));
-        } else {
-          terms.push_back(foreign_.lookup(received[next++].number));
-        }
-      }
-      values_.map(result, add(sum.getLoc(), terms));
-    }
-  }
-
-  /// Half-width floats in f32, rounded once.
-  Value add(Location location, ArrayRef<Value> terms) {
-    auto type = cast<RankedTensorType>(terms.front().getType());
-    const bool isHalf = type.getElementType().isF16() || type.getElementType().isBF16();
-    RankedTensorType wideType = isHalf && terms.size() > 1 ? type.clone(builder_.getF32Type()) : type;
-    auto widened = [&](Value term) -> Value {
-      return wideType == type ? term : ConvertOp::create(builder_, location, wideType, term).getResult();
-    };
-    Value sum = widened(terms.front());
-    for (Value term : terms.drop_front()) {
-      sum = AddOp::create(builder_, location, wideType, sum, widened(term));
-    }
-    return wideType == type ? sum : ConvertOp::create(builder_, location, type, sum).getResult();
-  }
-
   void addResults(Stage &stage, size_t number, ArrayRef<Operation *> ops) {
     SmallVector<Value> results;
     auto keep = [&](Value value) {
@@ -231,9 +173,6 @@ private:
         stage.results.push_back(numbers_.lookup(value));
       }
     };
-    if (number > 0) {
-      llvm::for_each(exchanges_[number - 1].getResults(), keep);
-    }
     for (Operation *op : ops) {
       llvm::for_each(op->getResults(), keep);
     }
@@ -254,19 +193,13 @@ private:
     own_.setAllResultAttrs(attributes);
   }
 
-  /// Operands of roles without a term (see `partOf`) are not sent.
   void addExchange(Stage &stage, AcrossSumOp sum) {
-    for (auto [index, term] : llvm::enumerate(sum.getTerms())) {
-      for (unsigned role = 0; role < bounds::kPartiesMost; ++role) {
-        if ((sum.getFrom()[index] >> role & 1) == 0) {
-          continue;
-        }
-        if (role == role_) {
-          stage.sent.push_back(numbers_.lookup(term));
-        } else {
-          stage.received.push_back({role, cut_.values++, cast<RankedTensorType>(term.getType())});
-        }
-      }
+    for (auto [index, result] : llvm::enumerate(sum.getResults())) {
+      numbers_[result] = cut_.values++;
+      stage.sums.push_back({.type = cast<RankedTensorType>(result.getType()),
+
+                            .term = hasTerm(sum, index) ? numbers_.lookup(sum.getTerms()[index]) : 0,
+                            .number = numbers_.lookup(result)});
     }
   }
 
@@ -281,7 +214,6 @@ private:
   std::vector<std::vector<Value>> lastOf_; ///< the same by stage; behind the last one those of results
   llvm::DenseMap<Value, unsigned> numbers_;
   IRMapping values_;
-  llvm::DenseMap<unsigned, Value> foreign_; ///< arguments of the stage that other roles sent
 };
 
 } // namespace

@@ -10,19 +10,19 @@
 
 namespace sojourn::parties {
 
-/// Values have numbers: the arguments of the part first, then what stages make and what other roles send.
+/// Values have numbers: the arguments of the part first, then what stages make, and the sums of exchanges.
 struct Stage {
   mlir::OwningOpRef<mlir::ModuleOp> module; ///< of core form; all results are kept
   std::vector<unsigned> arguments;          ///< numbers of the values that it takes
   std::vector<unsigned> results;            ///< numbers that its results get
 
   // The exchange after it; the last stage has none.
-  std::vector<unsigned> sent; ///< terms that this role sends to each other role, in order
-  struct Term {
-    unsigned role, number;
+  struct Sum {
     mlir::RankedTensorType type;
+    unsigned term = 0;   ///< number of this role's term, if it has one
+    unsigned number = 0; ///< of the sum
   };
-  std::vector<Term> received; ///< terms of other roles; those of one role in its order
+  std::vector<Sum> sums;
   std::vector<unsigned> last; ///< values that neither a later stage nor a result needs
 };
 
@@ -32,8 +32,7 @@ struct Stages {
   unsigned values = 0;           ///< how many numbers there are
 };
 
-/// Of a module that `partOf` made. Sums over roles are computed at the beginning of the stage after their exchange, by
-/// core ops: the terms of all roles added in the order of roles.
+/// Of a module that `partOf` made.
 Stages stagesOf(mlir::ModuleOp part);
 
 } // namespace sojourn::parties

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Facts to bytes and back. The bytes may come from a process that a program has taken over, and parts of them may be
 // named many times: each rule is checked, and each use counts.
+#include "dialect/Bounds.h"
 #include "runtime/Error.h"
 #include "runtime/Limits.h"
 #include "runtime/facts/Facts_generated.h"
@@ -15,6 +16,28 @@ namespace sojourn::runtime {
 namespace wire = sojourn_wire;
 using flatbuffers::FlatBufferBuilder;
 using llvm::Twine;
+
+static flatbuffers::Offset<wire::JointFacts> writeJoint(FlatBufferBuilder &builder, const JointFacts &joint) {
+  std::vector<flatbuffers::Offset<wire::ExchangeFacts>> exchanges;
+  for (const Exchange &exchange : joint.exchanges) {
+    std::vector<wire::TermFacts> terms;
+    for (const ExchangeTerm &term : exchange) {
+      terms.emplace_back(term.elements, term.from, static_cast<uint8_t>(term.element), term.isMasked);
+    }
+    exchanges.push_back(wire::CreateExchangeFacts(builder, builder.CreateVectorOfStructs(terms)));
+  }
+  std::vector<uint8_t> shownLevels;
+  for (Shown shown : joint.shown) {
+    shownLevels.push_back(static_cast<uint8_t>(shown));
+  }
+  auto counts = builder.CreateVector(joint.counts.data(), joint.counts.size());
+  auto positions = builder.CreateVector(joint.positions), kept = builder.CreateVector(joint.kept);
+  auto shown = builder.CreateVector(shownLevels);
+  auto exchangeList = builder.CreateVector(exchanges);
+  auto op = builder.CreateString(joint.clearOp), location = builder.CreateString(joint.clearLocation);
+  return wire::CreateJointFacts(builder, joint.role, joint.parties, counts, joint.keeps, positions, kept, shown,
+                                exchangeList, joint.leastRows.value_or(UINT64_MAX), op, location);
+}
 
 std::string writeFacts(const ProgramFacts &facts) {
   FlatBufferBuilder builder;
@@ -60,10 +83,7 @@ std::string writeFacts(const ProgramFacts &facts) {
        returned = builder.CreateVector(graph.returned);
   flatbuffers::Offset<wire::JointFacts> joint = 0;
   if (facts.joint) {
-    auto counts = builder.CreateVector(facts.joint->counts.data(), facts.joint->counts.size());
-    auto positions = builder.CreateVector(facts.joint->positions), kept = builder.CreateVector(facts.joint->kept);
-    joint = wire::CreateJointFacts(builder, facts.joint->role, facts.joint->parties, counts, facts.joint->keeps,
-                                   positions, kept, builder.CreateVector(facts.joint->shown));
+    joint = writeJoint(builder, *facts.joint);
   }
   builder.Finish(wire::CreateFacts(builder, argumentList, resultList, sources, ends, returned, facts.samplesRows,
                                    facts.ops, facts.operations, facts.memory.arena, facts.memory.scratch,
@@ -105,6 +125,7 @@ private:
   ProgramFacts facts;
   /// Limits of the decoder: tables, their columns, their parts with the splits of these.
   size_t tablesLeft = limits::kTables, columnsLeft = limits::kColumns, splitsLeft = limits::kIntegers;
+  size_t termsLeft = limits::kIntegers; ///< of exchanges
 };
 
 llvm::Error Reader::readType(const Twine &what, unsigned element, const flatbuffers::Vector<int64_t> *dims,
@@ -237,7 +258,31 @@ llvm::Error Reader::readJoint(const wire::JointFacts &joint) {
   into.positions = listOf(joint.positions());
   into.kept = listOf(joint.kept());
   for (flatbuffers::uoffset_t at = 0; at < sizeOf(joint.shown()); ++at) {
-    into.shown.push_back(joint.shown()->Get(at));
+    into.shown.push_back(static_cast<Shown>(joint.shown()->Get(at)));
+  }
+  for (flatbuffers::uoffset_t at = 0; at < sizeOf(joint.exchanges()); ++at) {
+    Exchange &exchange = into.exchanges.emplace_back();
+    const auto *terms = joint.exchanges()->Get(at)->terms();
+    if (at >= bounds::kExchanges || sizeOf(terms) > termsLeft) {
+      return wrong("its exchanges have too many terms");
+    }
+    termsLeft -= sizeOf(terms);
+    for (flatbuffers::uoffset_t index = 0; index < sizeOf(terms); ++index) {
+      const wire::TermFacts &term = *terms->Get(index);
+      const std::optional<Element> element = elementOfNumber(term.element());
+      if (!element) {
+        return wrong("a term has element type " + Twine(unsigned{term.element()}));
+      }
+      exchange.push_back({*element, term.elements(), term.from(), term.masked()});
+    }
+  }
+  if (joint.least_rows() != UINT64_MAX) {
+    into.leastRows = joint.least_rows();
+  }
+  if (!texts.take(joint.clear_op(), limits::kOpNameBytes, into.clearOp) ||
+      !texts.take(joint.clear_location(), limits::kLocationTextBytes, into.clearLocation)) {
+    return wrong("the first clear term has an op of " + Twine(sizeOf(joint.clear_op())) + " bytes and a location of " +
+                 Twine(sizeOf(joint.clear_location())));
   }
   facts.joint = std::move(into);
   return llvm::Error::success();

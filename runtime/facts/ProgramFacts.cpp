@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Counts of a program's signature, and the checks that an owner's commit rests on.
 #include "runtime/facts/ProgramFacts.h"
+#include "dialect/Bounds.h"
 #include "runtime/Error.h"
+#include "runtime/Limits.h"
 #include "llvm/ADT/Twine.h"
 #include "llvm/Support/MathExtras.h"
 
@@ -57,10 +59,24 @@ static llvm::Error checkJoint(const ProgramFacts &facts) {
                 joint.shown.size() == facts.args.size() && joint.kept.size() == facts.keeps;
   for (size_t index = 0; isFine && index < facts.args.size(); ++index) {
     const auto kind = static_cast<size_t>(facts.args[index].kind);
-    isFine = joint.shown[index] <= 1 && follows(joint.positions[index], last[kind], joint.counts[kind]);
+    isFine = joint.shown[index] <= Shown::Clear && follows(joint.positions[index], last[kind], joint.counts[kind]);
   }
   for (size_t index = 0; isFine && index < facts.keeps; ++index) {
     isFine = follows(joint.kept[index], lastKept, joint.keeps);
+  }
+  for (const Exchange &exchange : joint.exchanges) {
+    uint64_t bytes = 0;
+    for (const ExchangeTerm &term : exchange) {
+      const auto roles = llvm::popcount(term.from);
+      const size_t width = byteWidth(term.element);
+      const bool isMaskable = term.element == Element::i64 && roles >= bounds::kMaskedRolesLeast;
+      if (roles == 0 || term.from >> joint.parties != 0 || term.element == Element::i1 ||
+          term.elements > (static_cast<uint64_t>(limits::kResultBytes) - bytes) / width ||
+          (term.isMasked && !isMaskable)) {
+        return failure(ErrorCode::Malformed, "an exchange of the joint step has a term that no program has");
+      }
+      bytes += term.elements * width;
+    }
   }
   return isFine ? llvm::Error::success()
                 : failure(ErrorCode::Malformed, "the part of role " + Twine(joint.role) +
@@ -107,6 +123,12 @@ size_t ProgramFacts::bytes() const {
     }
     for (const std::vector<Side> &part : arg.parts) {
       total += sizeof(part) + part.size() * sizeof(Side);
+    }
+  }
+  if (joint) {
+    total += 9 * joint->positions.size() + 4 * joint->kept.size(); // and `shown`
+    for (const Exchange &exchange : joint->exchanges) {
+      total += sizeof(exchange) + exchange.size() * sizeof(ExchangeTerm);
     }
   }
   for (const ResultSpec &result : results) {

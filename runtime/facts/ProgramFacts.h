@@ -3,6 +3,7 @@
 #ifndef SOJOURN_RUNTIME_FACTS_PROGRAMFACTS_H
 #define SOJOURN_RUNTIME_FACTS_PROGRAMFACTS_H
 #include "passes/DependenceSummary.h"
+#include "runtime/parties/Exchange.h"
 #include "runtime/facts/Signature.h"
 #include "llvm/ADT/StringRef.h"
 #include "llvm/Support/Error.h"
@@ -25,6 +26,13 @@ struct RunMemory {
   bool operator==(const RunMemory &) const = default;
 };
 
+/// How other roles see terms that depend on an argument.
+enum class Shown : uint8_t {
+  No,    ///< there are none
+  Sums,  ///< as masked sums
+  Clear, ///< as they are
+};
+
 /// Facts of one role's part of a joint step: the counts of a message, which are for all roles, and the positions of
 /// the part's own arguments and results in it.
 struct JointFacts {
@@ -33,7 +41,12 @@ struct JointFacts {
   uint32_t keeps = 0;                              ///< its kept results
   std::vector<uint32_t> positions; ///< of each argument of the part, among those of its kind in the joint step
   std::vector<uint32_t> kept;      ///< of each kept result of the part, among those of the joint step
-  std::vector<uint8_t> shown;      ///< per argument of the part: whether other roles get terms that depend on it
+  std::vector<Shown> shown;        ///< per argument of the part
+  std::vector<Exchange> exchanges; ///< in order
+  /// The least rows of this role that a masked sum is over.
+  std::optional<uint64_t> leastRows;
+  /// Op and line of the first term that others see as it is; empty where there is none.
+  std::string clearOp, clearLocation;
 
   bool operator==(const JointFacts &) const = default;
 };

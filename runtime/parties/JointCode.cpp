@@ -1,43 +1,34 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/parties/JointCode.h"
 #include "dialect/CoreForm.h"
+#include "dialect/OwnerOps.h"
 #include "passes/parties/Stages.h"
 #include "runtime/Graph.h"
 #include "runtime/Limits.h"
 #include "runtime/Types.h"
-#include "llvm/ADT/DenseSet.h"
+#include "llvm/ADT/DenseMap.h"
 #include <algorithm>
 #include <cstring>
 
 namespace sojourn::runtime {
 
-size_t framedBytes(size_t termBytes) { return (termBytes + kAlignment - 1) / kAlignment * kAlignment; }
-
 namespace {
 
-/// A term in the frame of a role.
-struct Framed {
-  unsigned role = 0, number = 0;
-  TensorType type;
-  size_t offset = 0;
-};
-
-struct Exchange {
-  std::vector<unsigned> sent; ///< numbers of values
-  size_t sentBytes = 0;
-  std::vector<Framed> received;
-  std::vector<size_t> receivedBytes; ///< per role
+struct PlannedExchange {
+  std::vector<unsigned> terms, sums; ///< numbers of values; terms of other roles are not read
+  std::vector<TensorType> types;     ///< of sums
+  FramePlaces sent, came;
 };
 
 struct PlannedStage {
   std::unique_ptr<Code> code;
   std::vector<unsigned> arguments, results, last;
-  std::optional<Exchange> exchange; ///< after it
+  std::optional<PlannedExchange> exchange; ///< after it
 };
 
 /// What all runs of one part share. Immutable.
 struct Plan {
-  unsigned role = 0, parties = 0, values = 0;
+  unsigned values = 0;
   std::vector<PlannedStage> stages;
   std::vector<unsigned> results;
   size_t arguments = 0;
@@ -67,7 +58,7 @@ public:
       }
       auto next = std::make_unique<Run>(std::move(*this));
       next->options_ = options;
-      next->take(came);
+      next->take(came[0]);
       return goOn(std::move(next));
     } catch (const std::bad_alloc &) {
       return makeError(ErrorCode::Limit, kNoMemory);
@@ -104,16 +95,17 @@ public:
 
   /// Before it waits: writes its frame, and copies what is borrowed.
   void suspend() {
-    const Exchange &exchange = *plan_->stages[next_ - 1].exchange;
+    const PlannedExchange &exchange = *plan_->stages[next_ - 1].exchange;
     BufferPool &pool = options_.buffers ? *options_.buffers : BufferPool::global();
-    auto frame = pool.allocate(exchange.sentBytes);
-    auto *to = static_cast<std::byte *>(frame->data());
-    for (unsigned number : exchange.sent) {
-      const HostTensor &term = values_[number].tensor;
-      const size_t bytes = term.type.bytes();
-      std::memcpy(to, term.buffer->data(), bytes);
-      std::memset(to + bytes, 0, framedBytes(bytes) - bytes); // no memory of others leaves
-      to += framedBytes(bytes);
+    auto frame = pool.allocate(exchange.sent.bytes);
+    for (size_t at = 0; at < exchange.terms.size(); ++at) {
+      if (exchange.sent.offsets[at] != FramePlaces::kNone) {
+        const HostTensor &term = values_[exchange.terms[at]].tensor;
+        const size_t bytes = term.type.bytes();
+        auto *to = static_cast<std::byte *>(frame->data()) + exchange.sent.offsets[at];
+        std::memcpy(to, term.buffer->data(), bytes);
+        std::memset(to + bytes, 0, framedBytes(bytes) - bytes); // no memory of others leaves
+      }
     }
     frames.assign(1, std::move(frame));
     const auto own = [&](HostTensor &value) {
@@ -121,7 +113,7 @@ public:
         value.buffer = copyOf(value.buffer->data(), value.type.bytes(), pool);
       }
     };
-    // What came with the message, and results that are such values; frames live as long as their terms.
+    // What came with the message, and results that are such values; frames live as long as their sums.
     for (size_t number = 0; next_ == 1 && number < plan_->arguments; ++number) {
       own(values_[number].tensor);
     }
@@ -133,27 +125,25 @@ public:
 
 private:
   llvm::Error check(llvm::ArrayRef<std::shared_ptr<Buffer>> came) const {
-    const Exchange &exchange = *plan_->stages[next_ - 1].exchange;
-    if (came.size() != plan_->parties) {
-      return makeError(ErrorCode::Malformed, "an exchange got " + std::to_string(came.size()) + " frames, expected " +
-                                                 std::to_string(plan_->parties) + ", one per role");
+    const size_t expected = plan_->stages[next_ - 1].exchange->came.bytes;
+    if (came.size() != 1) {
+      return makeError(ErrorCode::Malformed,
+                       "an exchange got " + std::to_string(came.size()) + " frames, expected 1 with the sums");
     }
-    for (unsigned role = 0; role < plan_->parties; ++role) {
-      const size_t bytes = came[role] ? came[role]->size() : 0, expected = exchange.receivedBytes[role];
-      if (role != plan_->role && bytes != expected) {
-        return makeError(ErrorCode::Malformed, "role " + std::to_string(role) + " sent " + std::to_string(bytes) +
-                                                   " bytes in an exchange, expected " + std::to_string(expected));
-      }
-    }
-    return llvm::Error::success();
+    const size_t bytes = came[0] ? came[0]->size() : 0;
+    return bytes == expected ? llvm::Error::success()
+                             : makeError(ErrorCode::Malformed, "the sums of an exchange have " + std::to_string(bytes) +
+                                                                   " bytes, expected " + std::to_string(expected));
   }
 
-  void take(llvm::ArrayRef<std::shared_ptr<Buffer>> came) {
-    for (const Framed &term : plan_->stages[next_ - 1].exchange->received) {
-      const std::shared_ptr<Buffer> frame = came[term.role] ? came[term.role] : copyOf("", 0); // of terms without bytes
-      values_[term.number].tensor = {
-          term.type,
-          Buffer::borrow(static_cast<const std::byte *>(frame->data()) + term.offset, term.type.bytes(), frame)};
+  void take(const std::shared_ptr<Buffer> &came) {
+    const PlannedExchange &exchange = *plan_->stages[next_ - 1].exchange;
+    const std::shared_ptr<Buffer> frame = came ? came : copyOf("", 0); // of sums without bytes
+    for (size_t at = 0; at < exchange.sums.size(); ++at) {
+      const TensorType &type = exchange.types[at];
+      values_[exchange.sums[at]].tensor = {
+          type, Buffer::borrow(static_cast<const std::byte *>(frame->data()) + exchange.came.offsets[at], type.bytes(),
+                               frame)};
     }
   }
 
@@ -231,52 +221,71 @@ private:
   std::vector<ResultSpec> results_;
 };
 
-std::optional<Exchange> plannedExchange(const parties::Stage &stage, const std::vector<TensorType> &types,
-                                        unsigned parties) {
-  Exchange exchange{.sent = stage.sent, .sentBytes = 0, .received = {}, .receivedBytes = std::vector<size_t>(parties)};
-  for (unsigned number : stage.sent) {
-    exchange.sentBytes += framedBytes(types[number].bytes());
+PlannedExchange plannedExchange(const parties::Stage &stage, const Exchange &exchange, unsigned role) {
+  PlannedExchange planned;
+  for (const parties::Stage::Sum &sum : stage.sums) {
+    planned.terms.push_back(sum.term);
+    planned.sums.push_back(sum.number);
+    planned.types.push_back(*tensorTypeOf(sum.type));
   }
-  for (const parties::Stage::Term &term : stage.received) {
-    size_t &offset = exchange.receivedBytes[term.role];
-    const TensorType type = *tensorTypeOf(term.type);
-    exchange.received.push_back({term.role, term.number, type, offset});
-    offset += framedBytes(type.bytes());
-  }
-  return exchange;
+  planned.sent = placesOfTerms(exchange, role);
+  planned.came = placesOfSums(exchange);
+  return planned;
 }
 
 /// The most that a run holds between stages; frames are bounded as results are.
 llvm::Error planMemory(Plan &plan, const std::vector<TensorType> &types) {
+  struct Frame {
+    size_t bytes = 0, left = 0; ///< and sums that are still needed
+  };
+  std::vector<Frame> frames;
+  llvm::DenseMap<unsigned, size_t> frameOf; // of a sum
   size_t held = 0;
-  llvm::DenseSet<unsigned> foreign; // terms, which lie in frames
   for (const PlannedStage &stage : plan.stages) {
     for (unsigned number : stage.results) {
       held += types[number].bytes();
     }
-    size_t frames = 0;
+    size_t sent = 0;
     if (stage.exchange) {
-      frames = stage.exchange->sentBytes;
-      for (const Framed &term : stage.exchange->received) {
-        foreign.insert(term.number);
+      sent = stage.exchange->sent.bytes;
+      for (unsigned number : stage.exchange->sums) {
+        frameOf[number] = frames.size();
       }
-      for (size_t bytes : stage.exchange->receivedBytes) {
-        frames += bytes;
-      }
-      if (frames > static_cast<size_t>(limits::kResultBytes)) {
-        return makeError(ErrorCode::Limit, "the terms of an exchange between owners have " + std::to_string(frames) +
-                                               " bytes, the limit is " + std::to_string(limits::kResultBytes));
+      frames.push_back({stage.exchange->came.bytes, stage.exchange->sums.size()});
+      held += frames.back().bytes;
+      if (sent + frames.back().bytes > static_cast<size_t>(limits::kResultBytes)) {
+        return makeError(ErrorCode::Limit, "the terms of an exchange between owners have " +
+                                               std::to_string(sent + frames.back().bytes) + " bytes, the limit is " +
+                                               std::to_string(limits::kResultBytes));
       }
     }
-    plan.heldBytes = std::max(plan.heldBytes, held + frames);
+    plan.heldBytes = std::max(plan.heldBytes, held + sent);
     for (unsigned number : stage.last) {
-      held -= number < plan.arguments || foreign.contains(number) ? 0 : types[number].bytes();
+      if (auto framed = frameOf.find(number); framed != frameOf.end()) {
+        Frame &frame = frames[framed->second];
+        held -= --frame.left == 0 ? frame.bytes : 0;
+      } else {
+        held -= number < plan.arguments ? 0 : types[number].bytes();
+      }
     }
   }
   return llvm::Error::success();
 }
 
 } // namespace
+
+std::vector<Exchange> exchangesOf(mlir::ModuleOp part) {
+  std::vector<Exchange> exchanges;
+  for (AcrossSumOp sum : part.lookupSymbol<mlir::func::FuncOp>(kStepName).getOps<AcrossSumOp>()) {
+    Exchange &exchange = exchanges.emplace_back();
+    for (auto [index, term] : llvm::enumerate(sum.getTerms())) {
+      const TensorType type = *tensorTypeOf(mlir::cast<mlir::RankedTensorType>(term.getType()));
+      exchange.push_back({type.element, static_cast<uint64_t>(type.numel()),
+                          static_cast<uint32_t>(sum.getFrom()[index]), sum.isMasked(index)});
+    }
+  }
+  return exchanges;
+}
 
 llvm::Expected<std::unique_ptr<Code>> prepareJoint(const Engine &engine, mlir::ModuleOp part, StageCheck check) {
   if (mlir::failed(verifyCoreFormOfRole(part)) || !part->hasAttr(kRoleAttr)) {
@@ -287,10 +296,10 @@ llvm::Expected<std::unique_ptr<Code>> prepareJoint(const Engine &engine, mlir::M
     return graph.takeError();
   }
   const parties::Stages cut = parties::stagesOf(part);
+  const std::vector<Exchange> exchanges = exchangesOf(part);
   auto plan = std::make_shared<Plan>();
   plan->arguments = graph->args.size();
-  plan->role = static_cast<unsigned>(part->getAttrOfType<mlir::IntegerAttr>(kRoleAttr).getInt());
-  plan->parties = static_cast<unsigned>(part->getAttrOfType<mlir::IntegerAttr>(kPartiesAttr).getInt());
+  const auto role = static_cast<unsigned>(part->getAttrOfType<mlir::IntegerAttr>(kRoleAttr).getInt());
   plan->values = cut.values;
   plan->results = cut.results;
   std::vector<TensorType> types(cut.values);
@@ -311,7 +320,7 @@ llvm::Expected<std::unique_ptr<Code>> prepareJoint(const Engine &engine, mlir::M
     }
     PlannedStage planned{std::move(*code), stage.arguments, stage.results, stage.last, std::nullopt};
     if (i + 1 < cut.stages.size()) {
-      planned.exchange = plannedExchange(stage, types, plan->parties);
+      planned.exchange = plannedExchange(stage, exchanges[i], role);
     }
     plan->stages.push_back(std::move(planned));
   }

@@ -163,7 +163,7 @@ flatbuffers::Offset<schema::Step> encode(flatbuffers::FlatBufferBuilder &builder
   }
   return schema::CreateStep(builder, step.session, step.sequence, hash, program, debug, states, uploads, slots, seeds,
                             tableVector, results, releases, spending, repetitionVector, step.deadlineMs, step.mark,
-                            step.attempt);
+                            step.attempt, step.isMasked);
 }
 
 size_t encodedBound(const Step &step) {
@@ -258,6 +258,7 @@ std::string decode(const schema::Step &message, Step &step) {
   }
   step.deadlineMs = message.deadline_ms();
   step.attempt = message.attempt();
+  step.isMasked = message.masked();
   return {};
 }
 

@@ -68,8 +68,9 @@ struct Step {
   Spending spending;
   std::vector<Repetition> repetitions;
   uint64_t deadlineMs = 0;
-  uint64_t mark = 0;    ///< tells messages of one number apart; 0: none
-  uint64_t attempt = 0; ///< of a group's message
+  uint64_t mark = 0;     ///< tells messages of one number apart; 0: none
+  uint64_t attempt = 0;  ///< of a group's message
+  bool isMasked = false; ///< likewise: members see the sum of each other's terms alone
   /// Of a group's message: where its results lie. The client's own, no part of the message.
   std::shared_ptr<const ResultPlaces> places = nullptr;
 

@@ -101,12 +101,12 @@ TEST_F(Groups, AnAttemptBeginsOnce) {
   EXPECT_EQ(awaited({1, 1, 0}, Kind::Terms), "");
   EXPECT_NE(begun({1, 0, 0}), "") << "an earlier one";
   { // one that fails before it begins
-    JointMessage message(*groups[0], {1, 2, 0}, {}, 1, stop, milliseconds(10));
+    JointMessage message(*groups[0], {1, 2, 0}, {}, 1, /*hasMasks=*/false, stop, milliseconds(10));
   }
   EXPECT_NE(begun({1, 2, 0}), "");
-  JointMessage message(*groups[0], {1, 3, 0}, {}, 1, stop, milliseconds(10));
-  EXPECT_EQ(textOf(message.begin()), "");
-  EXPECT_NE(textOf(message.begin()), "");
+  JointMessage message(*groups[0], {1, 3, 0}, {}, 1, /*hasMasks=*/false, stop, milliseconds(10));
+  EXPECT_EQ(textOf(message.begin({})), "");
+  EXPECT_NE(textOf(message.begin({})), "");
 }
 
 TEST_F(Groups, FramesOfFailedAttemptsFillNoInbox) {
@@ -148,7 +148,9 @@ TEST_F(Groups, AnEndIsHandedOn) {
   end.endedBy = 1;
   peers[1]->send(keys[0], id, end);
   {
-    JointMessage message(*groups[0], {1, 0, 0}, {}, 1, stop, milliseconds(10));
+    JointMessage message(*groups[0], {1, 0, 0}, {}, 1, /*hasMasks=*/false, stop, milliseconds(10));
+    const runtime::Exchange none;
+    EXPECT_EQ(textOf(message.begin(none)), "");
     EXPECT_NE(textOf(message.exchange({runtime::copyOf("", 0)}).takeError()).find("ended the step"), std::string::npos);
     EXPECT_TRUE(message.isOver()) << "no failure";
   }
@@ -205,7 +207,7 @@ TEST_F(Groups, AStopEndsAWaitButNotThatForACommit) {
   groups[1]->send(frame(Kind::Terms, {1, 0, 0}));
   groups[2]->send(frame(Kind::Terms, {1, 0, 0}));
   stop = false;
-  JointMessage message(*groups[0], {1, 0, 0}, {}, 1, stop, milliseconds(10));
+  JointMessage message(*groups[0], {1, 0, 0}, {}, 1, /*hasMasks=*/false, stop, milliseconds(10));
   std::thread others([&] {
     stop = true;
     std::this_thread::sleep_for(milliseconds(100));
@@ -217,7 +219,7 @@ TEST_F(Groups, AStopEndsAWaitButNotThatForACommit) {
 }
 
 TEST_F(Groups, AStepWithoutExchangesHasABarrier) {
-  JointMessage message(*groups[0], {1, 0, 0}, {}, 1, stop, milliseconds(50));
+  JointMessage message(*groups[0], {1, 0, 0}, {}, 1, /*hasMasks=*/false, stop, milliseconds(50));
   std::thread others([&] { // of a member that waits without end
     std::this_thread::sleep_for(milliseconds(500));
     for (size_t role : {1, 2}) {
@@ -239,10 +241,10 @@ TEST_F(Groups, AMemberThatIsReadyAndGoesHasCommitted) {
 
 TEST_F(Groups, AMessageThatIsDroppedTellsTheOthers) {
   using Kind = PeerFrame::Kind;
-  { JointMessage message(*groups[1], {1, 0, 0}, {}, 2, stop, milliseconds(10)); }
+  { JointMessage message(*groups[1], {1, 0, 0}, {}, 2, /*hasMasks=*/false, stop, milliseconds(10)); }
   EXPECT_EQ(awaited({1, 0, 0}, Kind::Terms), "ended by 1");
   {
-    JointMessage message(*groups[2], {2, 0, 0}, {}, 1, stop, milliseconds(10));
+    JointMessage message(*groups[2], {2, 0, 0}, {}, 1, /*hasMasks=*/false, stop, milliseconds(10));
     message.cancel();
   }
   EXPECT_NE(awaited({2, 0, 0}, Kind::Terms).find("for member 1"), std::string::npos) << "nothing came";

@@ -7,11 +7,13 @@
 #include "owner/peers/Peers.h"
 #include "runtime/signing/SigningKey.h"
 
+#include <bit>
 #include <chrono>
 #include <cstring>
 #include <deque>
 #include <gtest/gtest.h>
 #include <map>
+#include <numeric>
 #include <random>
 #include <thread>
 
@@ -143,7 +145,7 @@ private:
   std::thread thread;
 };
 
-/// A step that has committed, and the sum of all members' terms.
+/// A step that has committed, and the sum of all words of its sums.
 struct Committed {
   StepPoint point;
   uint64_t sum;
@@ -166,30 +168,30 @@ public:
     bool failed = false;
   };
   /// As StepRun does: each step exchanges terms, then all are ready; a step may fail before.
-  Reply run(StepPoint point, uint32_t steps, unsigned exchanges, bool mayFail) {
+  Reply run(StepPoint point, uint32_t steps, const std::vector<runtime::Exchange> &exchanges, bool mayFail) {
     Reply reply;
-    JointMessage message(*group, point, {}, steps, stop, milliseconds(5'000));
-    if (llvm::Error error = message.begin()) {
+    JointMessage message(*group, point, {}, steps, /*hasMasks=*/group->parties() > 2, stop, milliseconds(5'000));
+    if (llvm::Error error = message.begin(exchanges)) {
       llvm::consumeError(std::move(error));
       return {0, true};
     }
     for (; reply.steps < steps && !message.isOver(); ++reply.steps) {
       uint64_t sum = 0;
       bool fails = mayFail && random() % 8 == 0;
-      for (unsigned at = 0; at < exchanges && !fails; ++at) {
-        uint64_t own = random();
-        auto came = message.exchange({runtime::copyOf(&own, sizeof own)});
+      uint64_t &own = terms[{point.sequence, point.attempt, reply.steps}];
+      for (size_t at = 0; at < exchanges.size() && !fails; ++at) {
+        auto came = message.exchange({frameOf(exchanges[at], own)});
         fails = !came;
         if (!came) {
           expectNoLateEnd(came.takeError());
           break;
         }
-        for (const auto &terms : *came) {
-          uint64_t each = 0;
-          std::memcpy(&each, terms->data(), std::min(sizeof each, terms->size()));
-          sum += each;
+        const auto *words = static_cast<const uint64_t *>(came->at(0)->data());
+        const runtime::FramePlaces places = runtime::placesOfSums(exchanges[at]);
+        for (size_t term = 0; term < exchanges[at].size(); ++term) {
+          const uint64_t *first = words + places.offsets[term] / sizeof(uint64_t);
+          sum = std::accumulate(first, first + exchanges[at][term].elements, sum);
         }
-        sum += own;
       }
       if (!fails) {
         ready.push_back({point.sequence, point.attempt, reply.steps});
@@ -206,13 +208,41 @@ public:
   }
 
   std::vector<Committed> committed;
-  std::vector<StepPoint> ready; ///< steps that have run here
+  std::vector<StepPoint> ready;        ///< steps that have run here
+  std::map<StepPoint, uint64_t> terms; ///< the sum of this member's own words
 
 private:
+  /// Random words, which are added to `all`.
+  std::shared_ptr<runtime::Buffer> frameOf(const runtime::Exchange &exchange, uint64_t &all) {
+    const runtime::FramePlaces places = runtime::placesOfTerms(exchange, group->role());
+    auto frame = runtime::BufferPool::global().allocate(places.bytes);
+    std::memset(frame->data(), 0, places.bytes);
+    for (size_t term = 0; term < exchange.size(); ++term) {
+      auto *word = static_cast<uint64_t *>(frame->data()) + places.offsets[term] / sizeof(uint64_t);
+      for (uint64_t at = 0; exchange[term].isOf(group->role()) && at < exchange[term].elements; ++at) {
+        word[at] = random();
+        all += word[at];
+      }
+    }
+    return frame;
+  }
+
   const std::shared_ptr<Group> group;
   std::mt19937_64 random;
   runtime::StopFlag stop{false};
 };
+
+/// Sums of some of the members, under masks and not, in one frame or in shares.
+runtime::Exchange randomExchange(std::mt19937 &random, unsigned members) {
+  runtime::Exchange exchange(random() % 4);
+  for (runtime::ExchangeTerm &term : exchange) {
+    const uint32_t all = (1u << members) - 1;
+    term = {.element = Element::i64, .elements = random() % 8 == 0 ? 4'000 + random() % 3'000 : random() % 20};
+    term.from = random() % 3 ? all : 1 + random() % all;
+    term.isMasked = std::popcount(term.from) >= 3 && random() % 4 != 0;
+  }
+  return exchange;
+}
 
 void runNetwork(unsigned seed) {
   SCOPED_TRACE("seed " + std::to_string(seed));
@@ -228,7 +258,10 @@ void runNetwork(unsigned seed) {
   StepPoint point{1, 0, 0};
   for (int message = 0; message < 5 && !isLost; ++message) {
     const uint32_t steps = 1 + random() % 3;
-    const unsigned exchanges = random() % 3;
+    std::vector<runtime::Exchange> exchanges(random() % 3);
+    for (runtime::Exchange &exchange : exchanges) {
+      exchange = randomExchange(random, count);
+    }
     std::vector<Member::Reply> replies(count);
     std::vector<std::thread> threads;
     for (unsigned role = 0; role < count; ++role) {
@@ -256,6 +289,11 @@ void runNetwork(unsigned seed) {
     for (const auto &member : members) {
       ASSERT_TRUE(std::count(member->ready.begin(), member->ready.end(), each.point) == 1);
     }
+    uint64_t all = 0; // what members have sent, without masks
+    for (const auto &member : members) {
+      all += member->terms[each.point];
+    }
+    ASSERT_EQ(each.sum, all);
   }
   for (const auto &member : members) { // what is committed is the same everywhere
     ASSERT_TRUE(std::equal(member->committed.begin(), member->committed.end(), longest.begin()));

@@ -43,6 +43,7 @@ protected:
       environment.isNeighbour = true;
       Limits limits;
       limits.memberWaitMs = 1'000; // with room for a busy machine
+      limits.sharedRowsLeast = 4;
       owners.push_back(std::make_unique<Owner>(environment, limits));
       keys.push_back(*signing::parseKey(owners.back()->key()));
       for (size_t row = 0; row < 4; ++row) {
@@ -320,6 +321,41 @@ TEST_F(JointSteps, PrivateTablesTakeNoPart) {
   EXPECT_NE(errors[1].find("dataset 'p' is private"), std::string::npos) << errors[1];
   EXPECT_EQ(errors[0].find("Peer: member 1"), 0u) << errors[0];
   expectNothingKept();
+}
+
+TEST_F(JointSteps, TablesSharedAsSumsAreMasked) {
+  for (size_t other : {0u, 2u}) {
+    ASSERT_EQ(textOf(owners[1]->share("t", {keys[other]}, Sharing::sums)), "");
+  }
+  for (size_t role = 0; role < kOwners; ++role) { // member 1 asks for masks
+    const Reply joined = clients[role]->send(joinBytes(clients[role]->session, role, std::string(32, 'n'), keys));
+    ASSERT_EQ(joined.error(), "");
+    EXPECT_EQ(joined.root->body_as_Joined()->masked(), role == 1);
+  }
+  auto errors = sendAll(step(5));
+  EXPECT_NE(errors[1].find("is shared with member 0"), std::string::npos) << errors[1];
+  EXPECT_NE(errors[1].find("this group shows sums without masks"), std::string::npos) << errors[1];
+  StepRequest masked = step(5);
+  masked.masked = true;
+  masked.attempt = 1;
+  errors = send({bytesFor(0, masked), bytesFor(1, step(5)), bytesFor(2, masked)}); // another message to one of them
+  for (const std::string &error : errors) {
+    EXPECT_NE(error, "");
+  }
+  expectNothingKept();
+  masked.attempt = 2;
+  EXPECT_EQ(sendAll(masked), std::vector<std::string>(kOwners, ""));
+  for (const std::string &each : published) {
+    EXPECT_EQ(each, bytes(std::vector<double>{kSum})) << "whole numbers lie on the grid";
+  }
+  EXPECT_NE(llvm::cantFail(owners[1]->programs(true)).back().text.find("masked sums over roles 0, 1 and 2"),
+            std::string::npos);
+}
+
+TEST_F(JointSteps, MasksAreOfGroupsAlone) {
+  StepRequest masked = step(5);
+  masked.masked = true;
+  EXPECT_NE(send({bytesFor(0, masked), "", ""})[0].find("a step with masks is one of a group"), std::string::npos);
 }
 
 TEST_F(JointSteps, AMemberThatIsNotToldIsNotWaitedForForEver) {

@@ -189,9 +189,9 @@ std::string stepBytes(const StepRequest &step) {
         wire::CreateRepetition(builder, nextStates, nextUploads, nextSlots, nextSeeds, nextResults, nextReleases));
   }
   auto repetitions = builder.CreateVector(further);
-  auto body =
-      wire::CreateStep(builder, step.session, step.sequence, hash, program, debug, states, uploadsVector, slots, seeds,
-                       tables, results, releases, spending, repetitions, step.deadlineMs, step.mark, step.attempt);
+  auto body = wire::CreateStep(builder, step.session, step.sequence, hash, program, debug, states, uploadsVector, slots,
+                               seeds, tables, results, releases, spending, repetitions, step.deadlineMs, step.mark,
+                               step.attempt, step.masked);
   return finish(builder, wire::RequestBody_Step, body.Union());
 }
 

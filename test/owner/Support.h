@@ -90,6 +90,7 @@ struct StepRequest {
   /// Further steps of the message; of these states, uploads, slots, seeds, results and releases count.
   std::vector<StepRequest> repetitions;
   uint64_t deadlineMs = 0, mark = 0, attempt = 0;
+  bool masked = false;
   /// All uploads are the first one's bytes, behind so many others.
   std::optional<size_t> sharedBehind;
 };

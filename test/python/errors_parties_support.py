@@ -62,7 +62,7 @@ def _():
     Refused,
     "Rows that a data owner does not share",
     "its data owner does not share it with member 1 (the owner with key ",
-    "the data owner does so with owner.share('houses', with_=[...], level='clear')",
+    "the data owner does so with owner.share('houses', with_=[...], level='sums') or level='clear'",
 )
 def _(group):
     sojourn.publish(group.rows("houses")["age"].sum())
@@ -90,9 +90,30 @@ def _(owner, houses, address):
         owner.share("houses", [served])
 
 
-@example(Error, "An unknown level of sharing", "level 'all' is unknown; expected 'none' or 'clear'")
+@example(Error, "An unknown level of sharing", "level 'all' is unknown; expected 'none', 'sums' or 'clear'")
 def _(owner, other, houses):
     owner.share("houses", [other], level="all")
+
+
+@example(
+    Refused,
+    "A table shared as sums in a group of two",
+    "is shared with member 1 (the owner with key ",
+    "as sums alone, and of a sum of two members each knows the other one's part; make a group of three or more",
+)
+def _(owner, other, group, houses):
+    owner.share("houses", [other], level="sums")
+    sojourn.publish(group.rows("houses")["age"].sum())
+
+
+@example(Error, "An unknown way of summing", "sums must be 'clear' or 'masked', got 'hidden'")
+def _(owner, other):
+    sojourn.parties(owner, other, sums="hidden")
+
+
+@example(Error, "Masks for two owners", "sums are masked among 3 owners or more, got 2: of two, each would know the")
+def _(owner, other):
+    sojourn.parties(owner, other, sums="masked")
 
 
 @example(Error, "Sharing with oneself", "dataset 'houses' is shared with its own owner; name the other members")

@@ -17,6 +17,35 @@ def columns(rows: int, rng) -> dict[str, torch.Tensor]:
     return table
 
 
+class Hospitals:
+    """Some owners with a table each, shared on a level, and the same tables as plain ones."""
+
+    def __init__(self, rows, rng, share="clear"):
+        self.data = [columns(count, rng) for count in rows]
+        self.owners = [sojourn.local() for _ in rows]
+        for owner, table in zip(self.owners, self.data):
+            owner.register("patients", table, policy="open", bounds={"age": (-9, 9), "dose": (-20, 9)})
+        if share:
+            self.share(share)
+        self.parties = sojourn.parties(*self.owners)
+        self.table = self.parties.rows("patients")
+        plain = [
+            sojourn.plain(table, name="patients", bounds={"age": (-9, 9), "dose": (-20, 9)}) for table in self.data
+        ]
+        self.pooled = sojourn.pooled(*plain)
+
+    def share(self, level):
+        for owner in self.owners:
+            owner.share("patients", [other for other in self.owners if other is not owner], level)
+
+    def all(self, column: str) -> torch.Tensor:
+        return torch.cat([table[column] for table in self.data])
+
+    def close(self):
+        for each in [self.parties, *self.owners]:
+            each.close()
+
+
 def network(seed: int) -> nn.Module:
     torch.manual_seed(seed)
     return nn.Sequential(nn.Linear(3, 8), nn.LayerNorm(8), nn.ReLU(), nn.Linear(8, 2))

@@ -6,39 +6,10 @@ import threading
 
 import pytest
 import torch
-from parties_support import COLUMNS, close, columns, network, plain_step, trained
+from parties_support import COLUMNS, Hospitals, close, columns, network, plain_step, trained
 from torch import nn
 
 import sojourn
-
-
-class Hospitals:
-    """Some owners with a table each, shared in the clear, and the same tables as plain ones."""
-
-    def __init__(self, rows, rng, share=True):
-        self.data = [columns(count, rng) for count in rows]
-        self.owners = [sojourn.local() for _ in rows]
-        for owner, table in zip(self.owners, self.data):
-            owner.register("patients", table, policy="open", bounds={"age": (-9, 9), "dose": (-20, 9)})
-        if share:
-            self.share("clear")
-        self.parties = sojourn.parties(*self.owners)
-        self.table = self.parties.rows("patients")
-        plain = [
-            sojourn.plain(table, name="patients", bounds={"age": (-9, 9), "dose": (-20, 9)}) for table in self.data
-        ]
-        self.pooled = sojourn.pooled(*plain)
-
-    def share(self, level):
-        for owner in self.owners:
-            owner.share("patients", [other for other in self.owners if other is not owner], level)
-
-    def all(self, column: str) -> torch.Tensor:
-        return torch.cat([table[column] for table in self.data])
-
-    def close(self):
-        for each in [self.parties, *self.owners]:
-            each.close()
 
 
 @pytest.fixture
@@ -216,7 +187,7 @@ def test_each_row_is_in_one_batch(rng, shuffle):
 
 
 def test_a_table_that_is_not_shared_is_refused(hospitals):
-    three = hospitals(share=False)
+    three = hospitals(share=None)
     told = r"does not share it with member 1 .*owner.share\('patients'"
     with pytest.raises(sojourn.Refused, match=told):
         sojourn.publish(three.table["age"].mean())

@@ -115,13 +115,26 @@ private:
       uint32_t &count = made.counts[static_cast<size_t>(arg.kind)];
       count += static_cast<uint32_t>(below(3));
       made.positions.push_back(count++);
-      made.shown.push_back(below(2));
+      made.shown.push_back(static_cast<Shown>(below(3)));
     }
     for (const ResultSpec &result : part.results) {
       if (result.kind == StepResult::Keep) {
         made.keeps += static_cast<uint32_t>(below(3));
         made.kept.push_back(made.keeps++);
       }
+    }
+    made.exchanges.resize(below(3));
+    for (Exchange &exchange : made.exchanges) {
+      exchange.resize(below(3));
+      for (ExchangeTerm &term : exchange) {
+        const auto roles = static_cast<uint32_t>(1 + below((1u << made.parties) - 1));
+        term = {Element::i64, below(1'000), roles, llvm::popcount(roles) > 2 && below(2) == 1};
+      }
+    }
+    if (below(2)) {
+      made.leastRows = below(100);
+      made.clearOp = "sojourn.add";
+      made.clearLocation = "train.py:9";
     }
     return made;
   }
@@ -170,19 +183,43 @@ TEST(Facts, ComeBackFromBytes) {
 TEST(Facts, OfAPartAreThoseOfItsJointStep) {
   auto joint = [](llvm::function_ref<void(JointFacts &)> change) {
     return saidOf([&](ProgramFacts &facts) {
-      facts.joint =
-          JointFacts{.role = 1, .parties = 2, .keeps = 3, .positions = {4, 0, 1}, .kept = {2}, .shown = {1, 0, 1}};
+      facts.joint = JointFacts{.role = 1,
+                               .parties = 3,
+                               .keeps = 3,
+                               .positions = {4, 0, 1},
+                               .kept = {2},
+                               .shown = {Shown::Sums, Shown::No, Shown::Clear},
+                               .exchanges = {{{Element::i64, 9, 7, true}, {Element::f32, 4, 3, false}}},
+                               .leastRows = 9,
+                               .clearOp = "add",
+                               .clearLocation = "train.py:9"};
       facts.joint->counts = {5, 0, 0, 1, 2};
       change(*facts.joint);
     });
   };
   EXPECT_EQ(joint([](JointFacts &) {}), "");
   const std::vector<std::function<void(JointFacts &)>> changes = {
-      [](JointFacts &facts) { facts.role = 2; },         [](JointFacts &facts) { facts.positions = {4, 0}; },
-      [](JointFacts &facts) { facts.positions[0] = 5; }, [](JointFacts &facts) { facts.counts[4] = 1; },
-      [](JointFacts &facts) { facts.kept = {3}; },       [](JointFacts &facts) { facts.kept = {}; },
-      [](JointFacts &facts) { facts.kept = {0, 1}; },    [](JointFacts &facts) { facts.shown[1] = 2; },
+      [](JointFacts &facts) { facts.role = 3; },
+      [](JointFacts &facts) {
+        facts.positions = {4, 0};
+      },
+      [](JointFacts &facts) { facts.positions[0] = 5; },
+      [](JointFacts &facts) { facts.counts[4] = 1; },
+      [](JointFacts &facts) { facts.kept = {3}; },
+      [](JointFacts &facts) { facts.kept = {}; },
+      [](JointFacts &facts) {
+        facts.kept = {0, 1};
+      },
+      [](JointFacts &facts) { facts.shown[1] = static_cast<Shown>(3); },
       [](JointFacts &facts) { facts.shown = {}; },
+      [](JointFacts &facts) { facts.exchanges[0][0].from = 0; },
+      [](JointFacts &facts) { facts.exchanges[0][0].from = 15; },
+      [](JointFacts &facts) { facts.exchanges[0][0].from = 3; }, // of two, and masked
+      [](JointFacts &facts) { facts.exchanges[0][0].element = Element::f64; },
+      [](JointFacts &facts) { facts.exchanges[0][1].element = Element::i1; },
+      [](JointFacts &facts) { facts.exchanges[0][1].element = static_cast<Element>(kElementCount); },
+      [](JointFacts &facts) { facts.exchanges[0][1].elements = uint64_t{1} << 60; },
+      [](JointFacts &facts) { facts.clearOp.assign(1'000'000, 'x'); },
   };
   for (size_t at = 0; at < changes.size(); ++at) {
     EXPECT_NE(joint(changes[at]), "") << at;

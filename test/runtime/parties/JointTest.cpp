@@ -45,12 +45,39 @@ std::string textOf(mlir::ModuleOp module) {
   return text;
 }
 
-/// Runs of all roles, with frames handed from each to each.
+/// The sums of an exchange, in shares of each role where there are several.
+std::shared_ptr<Buffer> sumsOf(const Exchange &exchange, llvm::ArrayRef<std::shared_ptr<Buffer>> frames,
+                               unsigned shares) {
+  const FramePlaces whole = placesOfSums(exchange);
+  auto sums = BufferPool::global().allocate(whole.bytes);
+  auto bytesOf = [](Buffer &buffer) { return static_cast<std::byte *>(buffer.data()); };
+  for (unsigned index = 0; index < shares; ++index) {
+    const Share share{index, shares};
+    std::vector<std::shared_ptr<Buffer>> cut;
+    std::vector<const std::byte *> terms;
+    for (unsigned role = 0; role < frames.size(); ++role) {
+      const FramePlaces places = placesOfTerms(exchange, role, share), all = placesOfTerms(exchange, role);
+      EXPECT_EQ(frames[role]->size(), all.bytes);
+      cut.push_back(BufferPool::global().allocate(places.bytes));
+      cutShare(exchange, share, all, bytesOf(*frames[role]), places, bytesOf(*cut.back()));
+      terms.push_back(bytesOf(*cut.back()));
+    }
+    const FramePlaces places = placesOfSums(exchange, share);
+    auto part = BufferPool::global().allocate(places.bytes);
+    addTerms(exchange, share, terms, bytesOf(*part));
+    pasteShare(exchange, share, places, bytesOf(*part), whole, bytesOf(*sums));
+  }
+  return sums;
+}
+
+/// Runs of all roles, with sums handed to each.
 class Roles {
 public:
-  Roles(mlir::ModuleOp joint, const parties::Placement &placement) : joint_(joint), placement_(placement) {
+  Roles(mlir::ModuleOp joint, const parties::Placement &placement, parties::Sums sums = parties::Sums::Clear,
+        unsigned shares = 1)
+      : joint_(joint), placement_(placement), shares_(shares) {
     for (unsigned role = 0; role < placement.parties(); ++role) {
-      parts_.push_back(std::move(*partOf(joint, placement, role)));
+      parts_.push_back(std::move(*partOf(joint, placement, role, sums)));
       auto code = prepareJoint(cpuEngine(), *parts_.back().module);
       if (!code) {
         ADD_FAILURE() << llvm::toString(code.takeError()) << textOf(*parts_.back().module);
@@ -58,6 +85,7 @@ public:
       }
       codes_.push_back(std::move(*code));
     }
+    exchanges_ = exchangesOf(*parts_[0].module);
   }
 
   /// Results of each role, or nothing where one failed.
@@ -84,18 +112,19 @@ public:
     }
     size_t exchanges = 0;
     while (waiting[0]) {
-      ++exchanges;
       std::vector<std::shared_ptr<Buffer>> frames;
       for (std::unique_ptr<Suspended> &run : waiting) {
-        frames.push_back(run ? run->frames.at(0) : nullptr);
+        frames.push_back(run ? run->frames.at(0) : copyOf("", 0));
       }
+      auto sums = sumsOf(exchanges_.at(exchanges), frames, shares_);
+      note(exchanges_[exchanges++], *sums);
       for (unsigned role = 0; role < parts_.size(); ++role) {
         std::unique_ptr<Suspended> run = std::move(waiting[role]);
         if (!run) {
           ADD_FAILURE() << "role " << role << " waits for fewer exchanges than role 0";
           return {};
         }
-        if (!note(role, run->resume(frames, {}), waiting, results)) {
+        if (!note(role, run->resume({sums}, {}), waiting, results)) {
           return {};
         }
       }
@@ -105,9 +134,24 @@ public:
   }
 
   const parties::RolePart &part(unsigned role) const { return parts_[role]; }
+  size_t maskedSums() const { return maskedSums_; }
+  /// Whether elements may have been outside the grid.
+  bool mayHaveLost() const { return mayHaveLost_; }
   const Code &code(unsigned role) const { return *codes_[role]; }
 
 private:
+  void note(const Exchange &exchange, const Buffer &sums) {
+    const FramePlaces places = placesOfSums(exchange);
+    for (size_t at = 0; at < exchange.size(); ++at) {
+      maskedSums_ += exchange[at].isMasked;
+      if (exchange[at].isMasked && exchange[at].elements == 1) {
+        int64_t count = 0;
+        std::memcpy(&count, static_cast<const std::byte *>(sums.data()) + places.offsets[at], sizeof count);
+        mayHaveLost_ |= count != 0 && at + 1 < exchange.size() && exchange[at + 1].isMasked;
+      }
+    }
+  }
+
   static bool note(unsigned role, llvm::Expected<RunOutcome> outcome, std::vector<std::unique_ptr<Suspended>> &waiting,
                    std::vector<std::vector<HostTensor>> &results) {
     if (!outcome) {
@@ -123,11 +167,15 @@ private:
   const parties::Placement &placement_;
   std::vector<parties::RolePart> parts_;
   std::vector<std::unique_ptr<Code>> codes_;
+  std::vector<Exchange> exchanges_;
+  unsigned shares_;
+  size_t maskedSums_ = 0;
+  bool mayHaveLost_ = false;
 };
 
 /// What a campaign has seen.
 struct Covered {
-  size_t exchanges = 0, meetings = 0, inParts = 0, atRole = 0, told = 0;
+  size_t exchanges = 0, meetings = 0, inParts = 0, atRole = 0, told = 0, maskedSums = 0, lost = 0;
   std::map<std::string, size_t> rowOps; ///< ops with an operand in parts
 
   void add(mlir::func::FuncOp step, const parties::Placement &placement) {
@@ -165,21 +213,29 @@ void compare(mlir::ModuleOp joint, std::mt19937_64 &dice, Covered &covered) {
     }
   }
   const std::vector<HostTensor> expected = llvm::cantFail(pooled->run(whole, {.threads = 1}));
-  Roles roles(joint, **placement);
-  const std::vector<std::vector<HostTensor>> found = roles.run(whole);
-  ASSERT_EQ(found.size(), (*placement)->parties());
-  for (unsigned role = 0; role < found.size(); ++role) {
-    for (size_t i = 0; i < found[role].size(); ++i) {
-      const unsigned index = roles.part(role).results[i];
-      const parties::Where where = (*placement)->whereOfResult(index);
-      HostTensor wanted = expected[index];
-      if (where.isParts()) {
-        wanted = rowsOf(wanted, where, role, found[role][i].type);
+  for (parties::Sums sums : {parties::Sums::Clear, parties::Sums::Masked}) {
+    const auto shares = static_cast<unsigned>(dice() % 2 ? 1 : (*placement)->parties());
+    Roles roles(joint, **placement, sums, shares);
+    const std::vector<std::vector<HostTensor>> found = roles.run(whole);
+    ASSERT_EQ(found.size(), (*placement)->parties());
+    covered.maskedSums += roles.maskedSums();
+    if (roles.mayHaveLost()) {
+      ++covered.lost;
+      continue;
+    }
+    for (unsigned role = 0; role < found.size(); ++role) {
+      for (size_t i = 0; i < found[role].size(); ++i) {
+        const unsigned index = roles.part(role).results[i];
+        const parties::Where where = (*placement)->whereOfResult(index);
+        HostTensor wanted = expected[index];
+        if (where.isParts()) {
+          wanted = rowsOf(wanted, where, role, found[role][i].type);
+        }
+        ASSERT_EQ(found[role][i].type, wanted.type);
+        // A sum of zeros may be -0.0 in one order and 0.0 in another.
+        ASSERT_EQ(numbersOf(found[role][i]), numbersOf(wanted)) << "result #" << index << " at role " << role << "\n"
+                                                                << textOf(*roles.part(role).module);
       }
-      ASSERT_EQ(found[role][i].type, wanted.type);
-      // A sum of zeros may be -0.0 in one order and 0.0 in another.
-      ASSERT_EQ(numbersOf(found[role][i]), numbersOf(wanted)) << "result #" << index << " at role " << role << "\n"
-                                                              << textOf(*roles.part(role).module);
     }
   }
   covered.add(step, **placement);
@@ -308,7 +364,8 @@ TEST(Joint, FramesOfAnotherSizeAreRefused) {
   ASSERT_TRUE(mlir::succeeded(placement));
   std::vector<std::unique_ptr<Code>> codes;
   for (unsigned role = 0; role < 2; ++role) {
-    codes.push_back(llvm::cantFail(prepareJoint(cpuEngine(), *partOf(*joint, **placement, role)->module)));
+    codes.push_back(
+        llvm::cantFail(prepareJoint(cpuEngine(), *partOf(*joint, **placement, role, parties::Sums::Clear)->module)));
   }
   auto start = [&](unsigned role, float first, float factor) {
     std::vector<float> own{first, first + 1, first + 2}, scale{factor};
@@ -324,26 +381,26 @@ TEST(Joint, FramesOfAnotherSizeAreRefused) {
   ASSERT_EQ(first->frames.at(0)->size(), framedBytes(12));
   const std::string frame(static_cast<const char *>(first->frames[0]->data()) + 12, framedBytes(12) - 12);
   EXPECT_EQ(frame, std::string(frame.size(), char{0}));
-  auto own = first->frames[0], other = second->frames[0];
-  auto done = llvm::cantFail(first->resume({nullptr, other}, {}));
+  const Exchange exchange = exchangesOf(*partOf(*joint, **placement, 0, parties::Sums::Clear)->module).at(0);
+  auto sums = sumsOf(exchange, {first->frames[0], second->frames[0]}, 1);
+  auto done = llvm::cantFail(first->resume({sums}, {}));
   EXPECT_EQ(numbersOf(done.values.at(0)), (std::vector<double>{18, 18, 18}));
   for (size_t bytes : {size_t{0}, framedBytes(12) - 1, framedBytes(12) + 1}) {
     auto again = start(1, 10, 2);
-    auto refused = again->resume({copyOf(std::string(256, 'x').data(), bytes), nullptr}, {});
+    auto refused = again->resume({copyOf(std::string(256, 'x').data(), bytes)}, {});
     ASSERT_FALSE(static_cast<bool>(refused));
-    EXPECT_EQ(llvm::toString(refused.takeError())
-                      .find("role 0 sent " + std::to_string(bytes) + " bytes in an exchange, expected 64") ==
-                  std::string::npos,
-              false);
+    EXPECT_NE(llvm::toString(refused.takeError())
+                  .find("the sums of an exchange have " + std::to_string(bytes) + " bytes, expected 64"),
+              std::string::npos);
   }
   auto twice = start(1, 10, 2);
-  EXPECT_TRUE(static_cast<bool>(twice->resume({own, nullptr}, {})));
-  auto again = twice->resume({own, nullptr}, {});
+  EXPECT_TRUE(static_cast<bool>(twice->resume({sums}, {})));
+  auto again = twice->resume({sums}, {});
   ASSERT_FALSE(static_cast<bool>(again));
   EXPECT_NE(llvm::toString(again.takeError()).find("was resumed twice"), std::string::npos);
-  auto few = start(1, 10, 2)->resume({own}, {});
-  ASSERT_FALSE(static_cast<bool>(few));
-  EXPECT_NE(llvm::toString(few.takeError()).find("an exchange got 1 frames, expected 2"), std::string::npos);
+  auto many = start(1, 10, 2)->resume({sums, sums}, {});
+  ASSERT_FALSE(static_cast<bool>(many));
+  EXPECT_NE(llvm::toString(many.takeError()).find("an exchange got 2 frames, expected 1"), std::string::npos);
   auto whole = codes[0]->run({}, {});
   ASSERT_FALSE(static_cast<bool>(whole));
   EXPECT_NE(llvm::toString(whole.takeError()).find("waits for other owners"), std::string::npos);
