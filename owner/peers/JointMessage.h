@@ -6,7 +6,7 @@
 #include "owner/RequestError.h"
 #include "owner/peers/Group.h"
 #include "owner/worker/Port.h"
-#include "runtime/parties/Exchange.h"
+#include "runtime/Exchange.h"
 #include "runtime/Stop.h"
 
 #include "llvm/Support/Error.h"

@@ -5,7 +5,7 @@
 #define SOJOURN_OWNER_PEERS_MASKS_H
 
 #include "owner/peers/Frame.h"
-#include "runtime/parties/Exchange.h"
+#include "runtime/Exchange.h"
 
 #include <array>
 #include <map>

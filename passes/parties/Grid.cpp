@@ -3,7 +3,7 @@
 #include "passes/parties/Grid.h"
 
 #include "dialect/Bounds.h"
-#include "passes/privacy/Emit.h"
+#include "passes/Emit.h"
 
 #include "llvm/ADT/Sequence.h"
 

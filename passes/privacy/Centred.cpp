@@ -9,7 +9,7 @@
 #include "dialect/ElementwiseOps.h"
 #include "dialect/ReductionOps.h"
 #include "dialect/rows/Support.h"
-#include "passes/privacy/Emit.h"
+#include "passes/Emit.h"
 #include "passes/privacy/Polynomial.h"
 
 #include "llvm/ADT/DenseSet.h"

@@ -5,7 +5,7 @@
 
 #include "dialect/rows/Analysis.h"
 #include "passes/Rows.h"
-#include "passes/privacy/Emit.h"
+#include "passes/Emit.h"
 
 #include <optional>
 

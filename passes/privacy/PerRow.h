@@ -5,7 +5,7 @@
 
 #include "dialect/rows/Analysis.h"
 #include "dialect/OwnerOps.h"
-#include "passes/privacy/Emit.h"
+#include "passes/Emit.h"
 
 #include "mlir/IR/IRMapping.h"
 

@@ -4,7 +4,7 @@
 #define SOJOURN_PASSES_PRIVACY_POLYNOMIAL_H
 
 #include "dialect/rows/Support.h"
-#include "passes/privacy/Emit.h"
+#include "passes/Emit.h"
 #include "passes/privacy/Middle.h"
 
 #include "llvm/ADT/DenseMap.h"

@@ -3,7 +3,7 @@
 #ifndef SOJOURN_RUNTIME_FACTS_PROGRAMFACTS_H
 #define SOJOURN_RUNTIME_FACTS_PROGRAMFACTS_H
 #include "passes/DependenceSummary.h"
-#include "runtime/parties/Exchange.h"
+#include "runtime/Exchange.h"
 #include "runtime/facts/Signature.h"
 #include "llvm/ADT/StringRef.h"
 #include "llvm/Support/Error.h"

@@ -4,7 +4,7 @@
 #ifndef SOJOURN_RUNTIME_PARTIES_JOINTCODE_H
 #define SOJOURN_RUNTIME_PARTIES_JOINTCODE_H
 #include "runtime/Engine.h"
-#include "runtime/parties/Exchange.h"
+#include "runtime/Exchange.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "llvm/ADT/STLFunctionalExtras.h"
 

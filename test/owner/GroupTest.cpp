@@ -200,6 +200,49 @@ TEST_F(Groups, StrangersAreNotHeard) {
   EXPECT_EQ(awaited({1, 0, 0}, Kind::Terms), "");
 }
 
+TEST_F(Groups, TermsOfAnotherSizeAreRefused) {
+  const runtime::Exchange one = {{Element::f32, 3, 7}};
+  for (size_t size : {size_t{0}, size_t{63}, size_t{65}}) {
+    const uint64_t attempt = size;
+    for (size_t role : {1, 2}) {
+      PeerFrame terms = frame(PeerFrame::Kind::Terms, {1, attempt, 0});
+      terms.terms = runtime::copyOf(std::string(64, 'x').data(), 64);
+      if (role == 2) {
+        terms.terms = runtime::copyOf(std::string(65, 'x').data(), size);
+      }
+      groups[role]->send(terms);
+    }
+    JointMessage message(*groups[0], {1, attempt, 0}, {}, 1, /*hasMasks=*/false, stop, milliseconds(10));
+    EXPECT_EQ(textOf(message.begin(one)), "");
+    auto sums = message.exchange({runtime::copyOf(std::string(64, 'x').data(), 64)});
+    ASSERT_FALSE(bool(sums)) << size;
+    const std::string text = textOf(sums.takeError());
+    EXPECT_EQ(text.find("member 2 (the owner with key"), 0u) << text;
+    EXPECT_NE(text.find("sent " + std::to_string(size) + " bytes in an exchange, expected 64"), std::string::npos);
+  }
+}
+
+TEST_F(Groups, MasksWaitForTheKeysOfAll) {
+  const runtime::Exchange one = {{Element::i64, 3, 7, true}};
+  const auto run = [&](uint64_t attempt) {
+    JointMessage message(*groups[0], {1, attempt, 0}, {}, 1, /*hasMasks=*/true, stop, milliseconds(10));
+    EXPECT_EQ(textOf(message.begin(one)), "");
+    auto sums = message.exchange({runtime::copyOf(std::string(64, 'x').data(), 64)});
+    return sums ? std::string("sums") : textOf(sums.takeError());
+  };
+  groups[1]->offerKey();
+  EXPECT_NE(run(0).find("waited 0 s for member 1"), std::string::npos) << "member 2 has sent no key";
+  PeerFrame key = frame(PeerFrame::Kind::Key, {});
+  peers[2]->send(keys[0], id, key);
+  EXPECT_NE(run(1).find("member 2 (the owner with key"), std::string::npos);
+  EXPECT_NE(run(2).find("sent bytes that are no key for masks"), std::string::npos);
+  key.digest = MaskKeyPair().publicKey(); // the first one counts
+  peers[2]->send(keys[0], id, key);
+  EXPECT_NE(run(3).find("sent bytes that are no key for masks"), std::string::npos);
+  groups[1]->send(frame(PeerFrame::Kind::End, {1, 4, 0}));
+  EXPECT_NE(run(4), "sums");
+}
+
 TEST_F(Groups, AStopEndsAWaitButNotThatForACommit) {
   using Kind = PeerFrame::Kind;
   stop = true;

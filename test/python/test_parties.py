@@ -6,7 +6,7 @@ import threading
 
 import pytest
 import torch
-from parties_support import COLUMNS, Hospitals, close, columns, network, plain_step, trained
+from parties_support import COLUMNS, Hospitals, close, network, plain_step, trained
 from torch import nn
 
 import sojourn

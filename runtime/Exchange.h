@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Exchanges of a joint step as bytes: where terms lie in frames, and their sums. Knows neither MLIR nor torch.
-#ifndef SOJOURN_RUNTIME_PARTIES_EXCHANGE_H
-#define SOJOURN_RUNTIME_PARTIES_EXCHANGE_H
+#ifndef SOJOURN_RUNTIME_EXCHANGE_H
+#define SOJOURN_RUNTIME_EXCHANGE_H
 
 #include "dialect/elements/Elements.h"
 
@@ -60,4 +60,4 @@ void pasteShare(const Exchange &exchange, Share share, const FramePlaces &part, 
 
 } // namespace sojourn::runtime
 
-#endif // SOJOURN_RUNTIME_PARTIES_EXCHANGE_H
+#endif // SOJOURN_RUNTIME_EXCHANGE_H

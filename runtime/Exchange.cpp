@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Frames and sums of exchanges (see Exchange.h).
-#include "runtime/parties/Exchange.h"
+#include "runtime/Exchange.h"
 
 #include "runtime/Buffer.h"
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Short ways to build core ops in f64, for the lowering of clipped sums.
-#ifndef SOJOURN_PASSES_PRIVACY_EMIT_H
-#define SOJOURN_PASSES_PRIVACY_EMIT_H
+// Short ways to build core ops, mostly in f64.
+#ifndef SOJOURN_PASSES_EMIT_H
+#define SOJOURN_PASSES_EMIT_H
 
 #include "dialect/ElementwiseOps.h"
 #include "dialect/UnaryOps.h"
@@ -58,4 +58,4 @@ private:
 
 } // namespace sojourn
 
-#endif // SOJOURN_PASSES_PRIVACY_EMIT_H
+#endif // SOJOURN_PASSES_EMIT_H

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Core ops in one call each (see Emit.h).
-#include "passes/privacy/Emit.h"
+#include "passes/Emit.h"
 #include "dialect/ContractionOps.h"
 #include "dialect/ElementwiseOps.h"
 #include "dialect/LayoutOps.h"
