@@ -14,7 +14,6 @@ from collections.abc import Iterator
 LAYERS = {
     "dialect/elements": "",
     "dialect/Part": "",
-    "dialect/Bounds": "",
     "dialect/Signature": "",
     "dialect/rows/Rules": "mlir",  # declarations, which records of ops name
     "dialect/rows/Fact": "mlir",
@@ -31,7 +30,7 @@ LAYERS = {
     "passes/privacy/MetricShare": "",
     "passes/privacy": "passes/privacy/MetricShare dialect/Signature passes dialect dialect/rows mlir",
     # Links neither torch nor MLIR (of LLVM only Support): runtime/facts/CMakeLists.txt.
-    "runtime/facts": "passes/DependenceSummary dialect/Bounds dialect/Part dialect/Signature dialect/elements runtime "
+    "runtime/facts": "passes/DependenceSummary dialect dialect/Part dialect/Signature dialect/elements runtime "
     "runtime/privacy runtime/terms/StepTerms llvm",
     "runtime": "runtime/facts dialect/Signature dialect dialect/Part dialect/elements mlir torch",  # torch: the library adapter alone, see tools/lint
     "runtime/parties": "runtime passes/parties dialect mlir",
