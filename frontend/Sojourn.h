@@ -137,7 +137,8 @@ private:
 
 /// A group of 2 to 16 owners that know each other. Throws Error where one of them refuses.
 Parties parties(const std::vector<Owner> &owners);
-/// Plain tables (`plain`) as one, whose batches are those of a group with the same tables.
+/// Plain tables (`plain`) as one, whose batches are those of a group with the same tables; or tables that are described
+/// for the parties of a step ahead of time (`specTable`), with their numbers of rows.
 Table pooled(const std::vector<Table> &tables);
 
 /// An owner in this process. `store`: folder that keeps its tables (empty: in memory). `profile`:
@@ -209,18 +210,29 @@ private:
   bool wasOn_;
 };
 
-/// A copy of a torch::nn module (as `*model`) at an owner. `Module::to` cannot move a module there: it
-/// exchanges data within a tensor, which tensors of different kinds do not allow. As with any
-/// `clone`, parameters that two modules share are no longer shared.
+namespace frontend {
 template <class Module>
-std::shared_ptr<Module> toOwner(const Module &module, const Owner &owner) {
-  DeviceScope scope(owner.device());
-  auto copy = std::dynamic_pointer_cast<Module>(module.clone(owner.device()));
+std::shared_ptr<Module> copyAt(const Module &module, c10::Device device) {
+  DeviceScope scope(device);
+  auto copy = std::dynamic_pointer_cast<Module>(module.clone(device));
   auto copied = copy->named_parameters();
   for (const auto &parameter : module.named_parameters()) {
     copied[parameter.key()].set_requires_grad(parameter.value().requires_grad());
   }
   return copy;
+}
+} // namespace frontend
+
+/// A copy of a torch::nn module (as `*model`) at an owner, or at a group of owners. `Module::to` cannot move a module
+/// there: it exchanges data within a tensor, which tensors of different kinds do not allow. As with any `clone`,
+/// parameters that two modules share are no longer shared.
+template <class Module>
+std::shared_ptr<Module> toOwner(const Module &module, const Owner &owner) {
+  return frontend::copyAt(module, owner.device());
+}
+template <class Module>
+std::shared_ptr<Module> toOwner(const Module &module, const Parties &group) {
+  return frontend::copyAt(module, group.device());
 }
 
 /// Calls `body` within a step and returns its result.

@@ -5,6 +5,7 @@
 #include "frontend/recording/Generator.h"
 #include "frontend/recording/Origin.h"
 #include "frontend/flight/Flights.h"
+#include "frontend/tables/JoinedRows.h"
 
 #include <ATen/ATen.h>
 #include <ATen/CPUGeneratorImpl.h>
@@ -107,21 +108,6 @@ void checkRepeats(const TraceCall &second, const TraceCall &third, const SlotSou
   }
 }
 
-constexpr const char *kLeaveOut =
-    "leave the short batch out with drop_last=True (dropLast in C++), compile a second step "
-    "for it with short= (shortRows), or choose a size that divides the rows";
-
-void requireFull(const std::string &table, int64_t rows, int64_t size, int64_t shortRows) {
-  const int64_t rest = rows % size;
-  if (rest != 0 && rest != shortRows) {
-    raise(ErrorKind::Error,
-          "the last batch of each epoch has " + std::to_string(rest) + " of " + std::to_string(size) +
-              " rows (table '" + table + "' has " + std::to_string(rows) + "), but a compiled step has one shape" +
-              (shortRows == 0 ? "" : ", and its short step has " + std::to_string(shortRows) + " rows") + ": " +
-              kLeaveOut);
-  }
-}
-
 /// A compiled step has one shape.
 void checkFull(const Batches &batches, int64_t shortRows) {
   if (batches.table().isPrivate() || batches.options().dropLast) {
@@ -150,21 +136,44 @@ void checkShort(const std::vector<Batches> &batches, int64_t shortRows) {
   }
 }
 
-/// The short step in the names of the steady one: it takes what the third step left, which a run calls by what the
-/// second step left, turned.
-ArtifactCall shortOf(const std::vector<TraceCall> &calls, SlotSources sources, const Artifact &artifact) {
-  const wire::Step &second = calls[2].step, &third = calls[3].step;
-  ArtifactCall call = fromTrace(calls[4], std::move(sources));
+/// The kinds of batches of a joined table, by the rows that they take of each of its tables, the first one first. None
+/// for batches of single tables.
+std::vector<std::vector<int64_t>> kindsOf(const std::vector<Batches> &batches) {
+  std::vector<std::vector<int64_t>> kinds;
+  for (const Batches &each : batches) {
+    if (each.table().reader()->tables().empty()) {
+      continue;
+    }
+    if (batches.size() > 1) {
+      raise(ErrorKind::Error, "the steps take batches of " + std::to_string(batches.size()) +
+                                  " tables, one of them joined; give the batches of a joined table alone, or those of "
+                                  "each party's table, and join their rows in the step (torch.cat)");
+    }
+    for (const AlikeBatches &alike :
+         batchesOfEpoch(each.table().joined(), each.options().size, each.options().dropLast)) {
+      if (std::find(kinds.begin(), kinds.end(), alike.sizes) == kinds.end()) {
+        kinds.push_back(alike.sizes);
+      }
+    }
+  }
+  return kinds;
+}
+
+/// Step `at` for another batch, in the names of the steady one: it takes what the step before left, which a run calls
+/// by what the second step left, turned.
+ArtifactCall variantOf(const std::vector<TraceCall> &calls, size_t at, SlotSources sources, const Artifact &artifact) {
+  const wire::Step &second = calls[2].step, &before = calls[at - 1].step;
+  ArtifactCall call = fromTrace(calls[at], std::move(sources));
   if (call.step.results.size() != second.results.size() || call.step.states.size() != second.states.size()) {
     raise(ErrorKind::Unsupported, "the step does different work for a short batch than for a full batch, so it cannot "
                                   "be compiled for both; leave the short batch out with drop_last=True");
   }
   auto named = [&](uint64_t handle) {
-    auto made = std::find(third.results.begin(), third.results.end(), handle);
-    if (made == third.results.end()) {
+    auto made = std::find(before.results.begin(), before.results.end(), handle);
+    if (made == before.results.end()) {
       return handle;
     }
-    uint64_t left = second.results[static_cast<size_t>(made - third.results.begin())];
+    uint64_t left = second.results[static_cast<size_t>(made - before.results.begin())];
     auto from = std::find(artifact.loopFrom.begin(), artifact.loopFrom.end(), left);
     return from == artifact.loopFrom.end() ? left
                                            : artifact.loopTo[static_cast<size_t>(from - artifact.loopFrom.begin())];
@@ -194,11 +203,18 @@ ArtifactCall stateOf(const TraceCall &recorded, const std::vector<TraceCall> &ca
 }
 
 /// The tables that the calls read, each with the columns that were read; the names of those of which whole columns are.
-std::vector<Dataset> usedTables(const Offline &offline, std::array<ArtifactCall, 4> &calls,
-                                std::set<std::string> &wholeTables) {
+std::vector<Dataset> usedTables(const Offline &offline, Artifact &artifact) {
+  std::set<std::string> &wholeTables = artifact.wholeTables;
+  std::vector<ArtifactCall *> calls;
+  for (ArtifactCall &call : artifact.calls) {
+    calls.push_back(&call);
+  }
+  for (ArtifactVariant &variant : artifact.variants) {
+    calls.push_back(&variant.call);
+  }
   std::vector<Dataset> used;
-  for (ArtifactCall &call : calls) {
-    for (wire::TableBinding &binding : call.step.tables) {
+  for (ArtifactCall *call : calls) {
+    for (wire::TableBinding &binding : call->step.tables) {
       auto is = [&](const Dataset &table) { return table.name == binding.name; };
       auto known = std::find_if(used.begin(), used.end(), is);
       if (known == used.end()) {
@@ -214,8 +230,8 @@ std::vector<Dataset> usedTables(const Offline &offline, std::array<ArtifactCall,
       }
     }
   }
-  for (ArtifactCall &call : calls) {
-    for (wire::TableBinding &binding : call.step.tables) {
+  for (ArtifactCall *call : calls) {
+    for (wire::TableBinding &binding : call->step.tables) {
       binding.version.clear();
     }
   }
@@ -227,54 +243,19 @@ std::vector<Dataset> usedTables(const Offline &offline, std::array<ArtifactCall,
 
 } // namespace
 
-std::optional<int64_t> Artifact::perEpoch(const ArtifactBatches &entry) const {
-  const Dataset &table = tables.at(entry.table);
-  if (!table.rows) {
-    return std::nullopt;
-  }
-  const int64_t rows = rowsOfPart(*table.rows, entry.part).rows;
-  if (table.policy == "private") {
-    return (rows + entry.size - 1) / entry.size;
-  }
-  if (rows < entry.size) {
-    raise(ErrorKind::Error, "table '" + table.name + "' has " + std::to_string(rows) +
-                                " rows, too few for a batch of " + std::to_string(entry.size) +
-                                "; use a table with more rows, or compile the step for smaller batches");
-  }
-  if (!entry.dropLast) {
-    requireFull(table.name, rows, entry.size, shortRows);
-  }
-  return rows / entry.size + (!entry.dropLast && rows % entry.size != 0 ? 1 : 0);
+Offline::Offline(const std::vector<std::string> &parties) : session_((initialize(), Session::openOffline())) {
+  setParties(parties);
 }
-
-bool Artifact::isShort(int64_t at) const {
-  if (shortRows == 0) {
-    return false;
-  }
-  const ArtifactBatches &entry = batches.front();
-  const int64_t each = perEpoch(entry).value_or(1), rows = rowsOfPart(*tables[entry.table].rows, entry.part).rows;
-  return rows % entry.size != 0 && at % each == each - 1;
-}
-
-std::optional<int64_t> Artifact::steps() const {
-  std::optional<int64_t> fewest;
-  for (const ArtifactBatches &entry : batches) {
-    std::optional<int64_t> each = perEpoch(entry);
-    if (!each) {
-      return std::nullopt;
-    }
-    int64_t count;
-    if (__builtin_mul_overflow(*each, entry.epochs, &count)) {
-      raise(ErrorKind::Error, std::to_string(entry.epochs) + " epochs have too many batches, expected fewer than 2^63");
-    }
-    fewest = fewest ? std::min(*fewest, count) : count;
-  }
-  return fewest;
-}
-
-Offline::Offline() : session_((initialize(), Session::openOffline())) {}
 
 c10::Device Offline::device() const { return session_->device(); }
+
+void Offline::setParties(const std::vector<std::string> &parties) {
+  if (std::string problem = checkParties(parties); !problem.empty()) {
+    raise(ErrorKind::Error, problem);
+  }
+  session_->setParties(static_cast<unsigned>(parties.size()));
+  parties_ = parties;
+}
 
 Artifact compile(const Offline &offline, const std::function<void()> &init,
                  const std::function<void(const std::vector<at::Tensor> &)> &step, const std::vector<Spec> &inputs,
@@ -293,16 +274,36 @@ Artifact compile(const Offline &offline, const std::function<void()> &init,
   std::vector<SlotSources> sources(1);
   // A generator of its own: compiling must not move the caller's random numbers.
   at::Generator generator = at::detail::createCPUGenerator(c10::detail::getNonDeterministicRandom());
-  for (int repetition = 0; repetition < (shortRows ? 4 : 3); ++repetition) {
+  const std::vector<std::vector<int64_t>> kinds = kindsOf(batches);
+  if (shortRows && !kinds.empty() && batches[0].table().rows() % batches[0].options().size == 0) {
+    raise(ErrorKind::Error, "short is " + std::to_string(*shortRows) + ", but no batch of table '" +
+                                batches[0].table().name() + "' is short: its " +
+                                std::to_string(batches[0].table().rows()) + " rows are full batches; leave short out");
+  }
+  const int repetitions = 3 + (kinds.empty() ? (shortRows ? 1 : 0) : static_cast<int>(kinds.size()) - 1);
+  for (int repetition = 0; repetition < repetitions; ++repetition) {
     std::vector<at::Tensor> given(inputs.size());
     std::vector<BatchMark> marks;
     {
       std::vector<at::Tensor> tensors;
+      auto draw = [&] {
+        return at::randint(int64_t{1} << 61, int64_t{1} << 62, {}, generator, at::kLong).item<int64_t>();
+      };
       for (const Batches &each : batches) {
-        at::Tensor drawn = at::randint(int64_t{1} << 61, int64_t{1} << 62, {2}, generator, at::kLong);
-        marks.push_back({drawn[0].item<int64_t>(), drawn[1].item<int64_t>()});
-        const int64_t size = repetition == 3 ? *shortRows : each.options().size;
-        std::vector<at::Tensor> batch = each.record(marks.back().epoch, marks.back().start, size).tensors();
+        const int64_t epoch = draw();
+        Batch recorded;
+        if (kinds.empty()) {
+          marks.push_back({draw(), epoch});
+          recorded = each.record(epoch, marks.back().start, repetition == 3 ? *shortRows : each.options().size);
+        } else {
+          std::vector<BatchShare> shares;
+          for (int64_t size : kinds[static_cast<size_t>(std::max(0, repetition - 2))]) {
+            marks.push_back({draw(), epoch});
+            shares.push_back({marks.back().start, size});
+          }
+          recorded = each.record(epoch, shares);
+        }
+        std::vector<at::Tensor> batch = recorded.tensors();
         if (const c10::Device device = batch.front().device(); device != offline.device()) {
           raise(ErrorKind::Error,
                 "the batches of table '" + each.table().name() + "' are on " + device.str() +
@@ -349,25 +350,38 @@ Artifact compile(const Offline &offline, const std::function<void()> &init,
       artifact.loopFrom.push_back(from);
     }
   }
-  if (shortRows) {
-    artifact.calls[3] = shortOf(calls, sources[4], artifact);
+  if (shortRows && kinds.empty()) {
+    artifact.calls[3] = variantOf(calls, 4, sources[4], artifact);
+  }
+  for (size_t kind = 1; kind < kinds.size(); ++kind) {
+    artifact.variants.push_back({kinds[kind], variantOf(calls, kind + 3, sources[kind + 3], artifact)});
   }
   if (readsState) {
     artifact.state = stateOf(*readsState, calls, artifact);
   }
   artifact.inputs = inputs;
   artifact.shortRows = shortRows.value_or(0);
-  artifact.tables = usedTables(offline, artifact.calls, artifact.wholeTables);
+  artifact.parties = offline.parties();
+  artifact.tables = usedTables(offline, artifact);
   for (SpecifiedTable &table : offline.tables()) {
     table.read.clear(); // what the next compilation reads is its own
     table.isWhole = false;
   }
   for (const Batches &each : batches) {
-    auto is = [&](const Dataset &table) { return table.name == each.table().name(); };
-    auto table = std::find_if(artifact.tables.begin(), artifact.tables.end(), is); // there: each step reads a batch
-    artifact.batches.push_back({each.options().size, each.options().epochs,
-                                static_cast<size_t>(table - artifact.tables.begin()), each.table().part(),
-                                each.options().dropLast});
+    std::vector<std::string> names = each.table().reader()->tables();
+    const bool isJoint = !names.empty();
+    names = isJoint ? names : std::vector<std::string>{each.table().name()};
+    for (size_t at = 0; at < names.size(); ++at) {
+      auto is = [&](const Dataset &table) { return table.name == names[at]; };
+      auto table = std::find_if(artifact.tables.begin(), artifact.tables.end(), is);
+      if (table == artifact.tables.end()) { // each step reads a batch of a single one
+        raise(ErrorKind::Error, "no batch of " + std::to_string(each.options().size) + " rows has a row of table '" +
+                                    names[at] + "'; compile the step for larger batches, or without the table");
+      }
+      artifact.batches.push_back({isJoint ? kinds[0][at] : each.options().size, each.options().epochs,
+                                  static_cast<size_t>(table - artifact.tables.begin()), each.table().part(),
+                                  each.options().dropLast, isJoint ? each.options().size : 0});
+    }
   }
   for (const ArtifactCall &call : artifact.calls) {
     judge(artifact, call); // what no owner of such tables would run is refused here

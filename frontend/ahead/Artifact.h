@@ -18,6 +18,13 @@
 //   for (int64_t i = 0; i < artifact.steps(); ++i) {
 //     run.step({});                                          // the next batch, one round trip
 //   }
+//
+// For several owners, by the parties whose tables it reads; a run says which owner plays which:
+//
+//   sojourn::Offline offline({"a", "b"});
+//   Table first = specTable(offline, {.name = "first", ..., .party = "a"}), second = ...;
+//   auto artifact = sojourn::compile(offline, init, step, {}, {pooled({first, second}).batches({...})});
+//   sojourn::ArtifactRun run(artifact, {{"a", alice}, {"b", bob}}, {{"first", "patients"}, {"second", "patients"}});
 #ifndef SOJOURN_FRONTEND_AHEAD_ARTIFACT_H
 #define SOJOURN_FRONTEND_AHEAD_ARTIFACT_H
 
@@ -53,6 +60,15 @@ struct ArtifactBatches {
   size_t table;           ///< position in the artifact's tables
   std::vector<Side> part; ///< from the table down
   bool dropLast;          ///< a short last batch is left out; batches of a private table are never short
+  /// Above 0: the rows of a batch of a joined table, of which these are the rows of one table. All batches of the
+  /// artifact then belong together, and `size` is of the steady step.
+  int64_t joint = 0;
+};
+
+/// A step for batches of a joined table that take other numbers of rows of its tables than the steady step.
+struct ArtifactVariant {
+  std::vector<int64_t> sizes; ///< rows of each of the artifact's batches
+  ArtifactCall call;          ///< uses the names of steady
 };
 
 class Artifact {
@@ -67,8 +83,11 @@ public:
   /// Publishes the values that `compile` was told to keep readable; uses the names of steady. Without a program there
   /// are none.
   ArtifactCall state;
-  /// Rows of the short last batch of an epoch, for which the short step was compiled.
+  /// Rows of the short last batch of an epoch, for which the short step was compiled; of a joined table a variant.
   int64_t shortRows = 0;
+  std::vector<ArtifactVariant> variants;
+  /// The parties of a step of several owners: the name of each role, in the order of the roles. None for one owner.
+  std::vector<std::string> parties;
   std::vector<Spec> inputs;
   /// The owner's tables that it reads, by the names in their descriptions, each with the columns read.
   std::vector<Dataset> tables;
@@ -78,12 +97,21 @@ public:
   /// Number of batches in one epoch of `batches`, by the number of rows of its table; nullopt if that number is open.
   /// Throws Error if an epoch would have a short batch, or no batch.
   std::optional<int64_t> perEpoch(const ArtifactBatches &batches) const;
-  /// Whether step `at` of a run takes the short last batch of an epoch.
-  bool isShort(int64_t at) const;
+  /// The call that step `at` of a run takes.
+  const ArtifactCall &callOf(int64_t at) const;
+  /// Where `batches` number `index` starts in step `at` of a run, among the rows of its part.
+  int64_t startOf(size_t index, int64_t at) const;
+  /// Throws Error where an epoch has batches that no step was compiled for. The tables have their numbers of rows.
+  void checkBatches() const;
   /// Number of steps until its batches end; nullopt if it takes no batches, or a table's number of rows is open.
   std::optional<int64_t> steps() const;
   std::vector<uint64_t> loopFrom, loopTo;
   std::string outputTree, stateTree;
+
+private:
+  bool isShort(int64_t at) const;
+  /// Of the tables behind `batches`, each in its part.
+  std::vector<int64_t> rowsOfBatches() const;
 };
 
 namespace frontend {
@@ -104,16 +132,30 @@ std::string checkTableSpec(const Dataset &spec);
 DatasetInfo infoOf(const Dataset &spec);
 /// An owner's judgement of a call on such tables; throws Refused if an owner would refuse it.
 Judgement judge(const Artifact &artifact, const ArtifactCall &call);
-/// The datasets behind an artifact's tables, in their order; the artifact's tables get their numbers of rows. Throws
-/// Error if a dataset is missing or does not match.
-std::vector<wire::TableBinding> bindTables(Artifact &artifact, const Owner &owner,
+/// The problem with the names of a step's parties; empty if they are valid, or if there are none.
+std::string checkParties(const std::vector<std::string> &parties);
+/// "a, b, c"
+std::string partiesText(const std::vector<std::string> &parties);
+/// The datasets behind an artifact's tables, in their order; the artifact's tables get their numbers of rows. In a
+/// group each table is at the member that plays its party. Throws Error if a dataset is missing or does not match.
+std::vector<wire::TableBinding> bindTables(Artifact &artifact, Session &session,
                                            const std::map<std::string, std::string> &names);
+/// What is wrong with a batch that is or may be short (`shortRows`: rows of one that may be); throws Error.
+void requireFull(const std::string &table, int64_t rows, int64_t size, int64_t shortRows);
+inline constexpr const char *kLeaveOut =
+    "leave the short batch out with drop_last=True (dropLast in C++), compile a second step "
+    "for it with short= (shortRows), or choose a size that divides the rows";
 } // namespace frontend
 
 /// An offline device, which records without an owner. It ends with the object.
 class Offline {
 public:
-  Offline();
+  /// `parties`: for steps of several owners, the names of 2 to 16 parties in the order of their roles; each table is
+  /// then described as one party's. Throws Error for other numbers, and for names that are empty or not different.
+  explicit Offline(const std::vector<std::string> &parties = {});
+  const std::vector<std::string> &parties() const { return parties_; }
+  /// For what is recorded from now on.
+  void setParties(const std::vector<std::string> &parties);
   c10::Device device() const;
   const std::shared_ptr<frontend::Session> &session() const { return session_; }
   frontend::SpecifiedTables &tables() const { return *tables_; }
@@ -121,6 +163,7 @@ public:
 private:
   friend Table specTable(const Offline &offline, Dataset spec);
   std::shared_ptr<frontend::Session> session_;
+  std::vector<std::string> parties_;
   std::shared_ptr<frontend::SpecifiedTables> tables_ = std::make_shared<frontend::SpecifiedTables>();
 };
 
@@ -134,6 +177,9 @@ private:
 /// batches are then the owner's draws, and a step that cannot be proved is refused when it is compiled. Give
 /// `defaults`, or std::nullopt for none. The description is compared with the owner's table when a run starts;
 /// no owner trusts it.
+///
+/// On a device with parties, `party` says whose table it is, and the table is open. `pooled` joins such tables, with
+/// their numbers of rows; batches of each by itself need none.
 Table specTable(const Offline &offline, Dataset spec);
 
 /// Records `init` once and `step` three times (optimizers make their state in the first step, and
@@ -145,7 +191,8 @@ Table specTable(const Offline &offline, Dataset spec);
 /// each, like a loop over them. `step` gets their tensors (`Batch::tensors`) before the inputs. A compiled
 /// step has one shape, so a last batch that is or may be short throws Error. `dropLast` leaves it out;
 /// `shortRows` compiles a second step for a last batch of this many rows (with a single `batches`). A run
-/// over a table that leaves another remainder is refused.
+/// over a table that leaves another remainder is refused. Batches of a joined table (`pooled`) take other numbers of
+/// rows of its tables where these run out: a step is compiled for each kind of batch that the described tables have.
 ///
 /// `state`: called after the steps; a run reads the values of these tensors at any time (`ArtifactRun::state`).
 Artifact compile(const Offline &offline, const std::function<void()> &init,
@@ -179,13 +226,24 @@ struct ArtifactSteps {
   bool isStopped = false;     ///< by the follower
 };
 
-/// Execution at an owner: `init` at construction, then one round trip per step or per several steps.
+/// The owners that play the parties of an artifact, in the order of its roles; one, if it plays all of them. Throws
+/// Error where a party is missing or unknown, or an owner plays some of them, but not all.
+std::vector<Owner> playersOf(const Artifact &artifact, const std::map<std::string, Owner> &parties);
+
+/// Execution at an owner, or at a group of owners: `init` at construction, then one round trip per step or per several
+/// steps.
 class ArtifactRun {
 public:
   /// `tables`: table of the artifact -> the owner's dataset; a table missing here is the dataset of the
   /// same name. Throws Error if the dataset does not exist, or if rows, dtype, shape or specified bounds
   /// of a column differ from those that the step was compiled for.
+  /// An owner runs an artifact of several parties by itself, over tables that are all its own.
   ArtifactRun(Artifact artifact, const Owner &owner, const std::map<std::string, std::string> &tables = {});
+  /// The members of the group play the parties, in their order. Throws Error where there are more or fewer.
+  ArtifactRun(Artifact artifact, const Parties &group, const std::map<std::string, std::string> &tables = {});
+  /// Party -> the owner that plays it, in a group that ends with the run; without a group if one plays all.
+  ArtifactRun(Artifact artifact, const std::map<std::string, Owner> &parties,
+              const std::map<std::string, std::string> &tables = {});
   ~ArtifactRun();
   /// The artifact with the run's tables: their numbers of rows are those of the datasets.
   const Artifact &artifact() const { return artifact_; }
@@ -203,6 +261,8 @@ public:
   std::vector<at::Tensor> state();
 
 private:
+  ArtifactRun(Artifact artifact, std::shared_ptr<frontend::Session> session,
+              const std::map<std::string, std::string> &tables);
   /// The owner's handles by the artifact's names, and handles that no longer have a name.
   struct Handles {
     std::map<uint64_t, uint64_t> named;
@@ -223,7 +283,7 @@ private:
                     const std::function<bool(uint64_t committed)> &follow);
 
   Artifact artifact_;
-  Owner owner_;
+  std::shared_ptr<frontend::Session> session_; ///< of the owner or group
   int64_t steps_ = 0;
   std::vector<wire::TableBinding> bindings_; ///< per table of the artifact
   Handles handles_;

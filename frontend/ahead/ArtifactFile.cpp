@@ -22,7 +22,8 @@ namespace schema = sojourn_wire;
 
 namespace {
 
-constexpr uint32_t kArtifactVersion = 4;
+/// Of artifacts for one owner, and of those with parties: what reads the former alone refuses the latter.
+constexpr uint32_t kArtifactVersion = 4, kPartiesVersion = 5;
 /// From this version on a file ends with its checksum.
 constexpr uint32_t kChecksumSince = 3;
 /// A file beyond this is no artifact of ours: weights are uploads of `init`, still bounded.
@@ -104,6 +105,40 @@ std::string checkCall(ArtifactCall &call, const Artifact &artifact) {
   return {};
 }
 
+/// Whether it has parties just where its version and its tables say so. Returns the problem, or an empty text.
+std::string checkRoles(const Artifact &artifact, uint32_t version) {
+  if (std::string problem = checkParties(artifact.parties); !problem.empty()) {
+    return problem;
+  }
+  if (artifact.parties.empty() != (version == kArtifactVersion)) {
+    return "it has " + std::to_string(artifact.parties.size()) + " parties and version " + std::to_string(version);
+  }
+  for (const Dataset &table : artifact.tables) {
+    const bool isKnown =
+        std::find(artifact.parties.begin(), artifact.parties.end(), table.party) != artifact.parties.end();
+    if (artifact.parties.empty() ? !table.party.empty() : !isKnown) {
+      return "table '" + table.name + "' is of party '" + table.party + "', which is none of its parties";
+    }
+  }
+  const auto isJoint = [](const ArtifactBatches &batches) { return batches.joint > 0; };
+  const bool isJoined = !artifact.batches.empty() && isJoint(artifact.batches.front());
+  const bool isAlike = std::all_of(artifact.batches.begin(), artifact.batches.end(), [&](const ArtifactBatches &each) {
+    const ArtifactBatches &first = artifact.batches.front();
+    return each.joint == first.joint &&
+           (!isJoint(each) || (each.epochs == first.epochs && each.dropLast == first.dropLast));
+  });
+  int64_t rows = 0;
+  for (const ArtifactBatches &each : artifact.batches) {
+    rows += each.size; // each of them is bounded, and so is their number
+  }
+  const bool isWhole = !isJoined || (rows == artifact.batches.front().joint && !artifact.parties.empty());
+  const bool fits =
+      std::all_of(artifact.variants.begin(), artifact.variants.end(), [&](const ArtifactVariant &variant) {
+        return isJoined && variant.sizes.size() == artifact.batches.size() && !variant.call.step.program.empty();
+      });
+  return isAlike && isWhole && fits ? "" : "the batches of its joined table do not match";
+}
+
 /// Reads the tables and batches of a file of `room` bytes. Returns what is wrong with them, or an empty text.
 std::string readTables(const schema::Artifact &stored, size_t room, Artifact &artifact) {
   for (uint32_t i = 0; i < (stored.tables() ? stored.tables()->size() : 0); ++i) {
@@ -114,6 +149,7 @@ std::string readTables(const schema::Artifact &stored, size_t room, Artifact &ar
                   from.rows(),
                   {},
                   std::nullopt};
+    table.party = from.party() ? from.party()->str() : "";
     if (!isUtf8(table.name)) {
       return "the name of table " + std::to_string(i) + " (counting from 0) is not UTF-8 text";
     }
@@ -163,7 +199,9 @@ std::string readTables(const schema::Artifact &stored, size_t room, Artifact &ar
     const schema::ArtifactBatches &from = *stored.batches()->Get(i);
     ArtifactBatches batches{from.size(), from.epochs(), from.table(), {}, from.drop_last()};
     const size_t splits = from.fractions() ? from.fractions()->size() : 0;
-    bool fits = batches.size >= 1 && batches.size <= runtime::limits::kTableRows && batches.epochs >= 0 &&
+    batches.joint = from.joint();
+    bool fits = batches.size >= (batches.joint > 0 ? 0 : 1) && batches.size <= runtime::limits::kTableRows &&
+                batches.joint >= 0 && batches.joint <= runtime::limits::kTableRows && batches.epochs >= 0 &&
                 batches.table < artifact.tables.size() && splits == (from.sides() ? from.sides()->size() : 0) &&
                 splits <= static_cast<size_t>(kSplitsMost);
     for (uint32_t k = 0; fits && k < splits; ++k) {
@@ -208,10 +246,10 @@ std::string_view checkWhole(const std::string &path, std::string_view file) {
   if (verifier.VerifyBuffer<VersionOnly>(schema::ArtifactIdentifier())) {
     uint32_t version = flatbuffers::GetRoot<VersionOnly>(file.data())->version();
     bool isOlder = version > 0 && version < kChecksumSince;
-    if (isOlder || (isWhole && version != kArtifactVersion)) {
+    if (isOlder || (isWhole && version != kArtifactVersion && version != kPartiesVersion)) {
       raise(ErrorKind::VersionMismatch, path + " has artifact version " + std::to_string(version) +
-                                            ", this build reads " + std::to_string(kArtifactVersion) +
-                                            "; compile it again");
+                                            ", this build reads " + std::to_string(kArtifactVersion) + " and " +
+                                            std::to_string(kPartiesVersion) + "; compile it again");
     }
   }
   if (!isWhole) {
@@ -235,6 +273,11 @@ void Artifact::save(const std::string &path) const {
                                       builder.CreateVector(call.slotBatches));
   };
   std::transform(calls.begin(), calls.end(), std::back_inserter(callOffsets), callOf);
+  std::vector<flatbuffers::Offset<schema::ArtifactVariant>> variantOffsets;
+  for (const ArtifactVariant &variant : variants) {
+    auto call = callOf(variant.call);
+    variantOffsets.push_back(schema::CreateArtifactVariantDirect(builder, &variant.sizes, call));
+  }
   auto stateOffset = state.step.program.empty() ? flatbuffers::Offset<schema::ArtifactCall>() : callOf(state);
   std::vector<flatbuffers::Offset<schema::ArtifactInput>> inputOffsets;
   for (const Spec &spec : inputs) {
@@ -273,10 +316,10 @@ void Artifact::save(const std::string &path) const {
     if (table.policy == "private" && table.defaults) {
       defaults = {table.defaults->noiseMultiplier, table.defaults->clip, table.defaults->metricBound};
     }
-    tableOffsets.push_back(
-        schema::CreateArtifactTableDirect(builder, table.name.c_str(), table.rows.value_or(0), &columns,
-                                          table.policy.empty() ? nullptr : table.policy.c_str(),
-                                          defaults.empty() ? nullptr : &defaults, wholeTables.contains(table.name)));
+    tableOffsets.push_back(schema::CreateArtifactTableDirect(
+        builder, table.name.c_str(), table.rows.value_or(0), &columns,
+        table.policy.empty() ? nullptr : table.policy.c_str(), defaults.empty() ? nullptr : &defaults,
+        wholeTables.contains(table.name), table.party.empty() ? nullptr : table.party.c_str()));
   }
   std::vector<flatbuffers::Offset<schema::ArtifactBatches>> batchOffsets;
   for (const ArtifactBatches &each : batches) {
@@ -286,8 +329,9 @@ void Artifact::save(const std::string &path) const {
       fractions.push_back(side.fraction);
       sides.push_back(side.isOther ? 1 : 0);
     }
-    batchOffsets.push_back(schema::CreateArtifactBatchesDirect(
-        builder, each.size, each.epochs, static_cast<uint32_t>(each.table), &fractions, &sides, each.dropLast));
+    batchOffsets.push_back(schema::CreateArtifactBatchesDirect(builder, each.size, each.epochs,
+                                                               static_cast<uint32_t>(each.table), &fractions, &sides,
+                                                               each.dropLast, each.joint));
   }
   auto callVector = builder.CreateVector(callOffsets);
   auto inputVector = builder.CreateVector(inputOffsets);
@@ -296,8 +340,16 @@ void Artifact::save(const std::string &path) const {
   auto nesting = builder.CreateString(stateTree);
   auto tableVector = builder.CreateVector(tableOffsets);
   auto batchVector = builder.CreateVector(batchOffsets);
-  builder.Finish(schema::CreateArtifact(builder, kArtifactVersion, callVector, inputVector, from, to, tree, producer,
-                                        tableVector, batchVector, shortRows, stateOffset, nesting),
+  decltype(builder.CreateVectorOfStrings(parties)) partyVector;
+  decltype(builder.CreateVector(variantOffsets)) variantVector;
+  if (!parties.empty()) {
+    partyVector = builder.CreateVectorOfStrings(parties);
+    variantVector = builder.CreateVector(variantOffsets);
+  }
+  const uint32_t version = parties.empty() ? kArtifactVersion : kPartiesVersion;
+  builder.Finish(schema::CreateArtifact(builder, version, callVector, inputVector, from, to, tree, producer,
+                                        tableVector, batchVector, shortRows, stateOffset, nesting, partyVector,
+                                        variantVector),
                  schema::ArtifactIdentifier());
   std::string_view content(reinterpret_cast<const char *>(builder.GetBufferPointer()), builder.GetSize());
   std::string sum = checksumOf(content);
@@ -377,15 +429,35 @@ Artifact Artifact::load(const std::string &path) {
   for (size_t i = 0; i < artifact.calls.size(); ++i) {
     readCall(*stored.calls()->Get(static_cast<flatbuffers::uoffset_t>(i)), artifact.calls[i], i != 0);
   }
+  for (uint32_t i = 0; i < (stored.variants() ? stored.variants()->size() : 0); ++i) {
+    const schema::ArtifactVariant &from = *stored.variants()->Get(i);
+    ArtifactVariant &variant = artifact.variants.emplace_back();
+    if (!from.call()) {
+      bad("a step for other batches has no program");
+    }
+    readCall(*from.call(), variant.call, /*takesInputs=*/true);
+    if (from.sizes()) {
+      variant.sizes.assign(from.sizes()->begin(), from.sizes()->end());
+    }
+  }
+  if (stored.parties()) {
+    for (const flatbuffers::String *name : *stored.parties()) {
+      artifact.parties.push_back(name->str());
+    }
+  }
+  if (std::string problem = checkRoles(artifact, stored.version()); !problem.empty()) {
+    bad(problem);
+  }
   if (stored.state()) {
     readCall(*stored.state(), artifact.state, /*takesInputs=*/false);
   }
   artifact.stateTree = stored.state_tree() ? stored.state_tree()->str() : "";
   artifact.shortRows = stored.short_rows();
   const bool hasShort = !artifact.calls[3].step.program.empty();
+  const bool isJoined = !artifact.batches.empty() && artifact.batches[0].joint > 0; // its short step is a variant
   const bool fitsShort = artifact.shortRows > 0 && artifact.batches.size() == 1 && !artifact.batches[0].dropLast &&
                          artifact.shortRows < artifact.batches[0].size;
-  if (artifact.shortRows != 0 ? !hasShort || !fitsShort : hasShort) {
+  if (isJoined ? hasShort || artifact.shortRows < 0 : artifact.shortRows != 0 ? !hasShort || !fitsShort : hasShort) {
     bad("its short step does not match its batches");
   }
   artifact.loopFrom = numbersOf(stored.loop_from());

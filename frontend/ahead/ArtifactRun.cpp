@@ -2,6 +2,8 @@
 // Running artifacts: their names brought to handles, one step or several in one message.
 #include "frontend/ahead/Artifact.h"
 
+#include "frontend/compile/Compile.h"
+#include "frontend/compile/Names.h"
 #include "frontend/recording/Generator.h"
 #include "frontend/session/Session.h"
 
@@ -15,9 +17,81 @@ namespace sojourn {
 
 using namespace frontend;
 
+namespace {
+
+/// What a group needs to know of the artifact's results, which no file says.
+void placeResults(Artifact &artifact, unsigned parties) {
+  auto place = [&](ArtifactCall &call) {
+    if (!call.step.program.empty() && !call.step.places) {
+      call.step.places = placesOfProgram(std::string(call.step.program), parties);
+    }
+  };
+  std::for_each(artifact.calls.begin(), artifact.calls.end(), place);
+  std::for_each(artifact.variants.begin(), artifact.variants.end(), [&](auto &variant) { place(variant.call); });
+  place(artifact.state);
+}
+
+std::shared_ptr<Session> sessionOf(const std::vector<Owner> &players) {
+  return players.size() == 1 ? players.front().session() : parties(players).session();
+}
+
+} // namespace
+
+std::vector<Owner> playersOf(const Artifact &artifact, const std::map<std::string, Owner> &parties) {
+  if (artifact.parties.empty()) {
+    raise(ErrorKind::Error, "the program was compiled for one owner, and has no parties to play; run it at an owner");
+  }
+  for (const auto &[name, owner] : parties) {
+    if (std::find(artifact.parties.begin(), artifact.parties.end(), name) == artifact.parties.end()) {
+      raise(ErrorKind::Error,
+            "the program has no party '" + name + "'" + nearestNames(name, artifact.parties, "its parties"));
+    }
+  }
+  std::vector<Owner> players;
+  std::map<Session *, std::string> known;
+  std::string twice;
+  for (const std::string &name : artifact.parties) {
+    const auto player = parties.find(name);
+    if (player == parties.end()) {
+      raise(ErrorKind::Error,
+            "nobody plays party '" + name +
+                "' of the program; name the owner of each of its parties: " + partiesText(artifact.parties));
+    }
+    players.push_back(player->second);
+    const auto [before, isNew] = known.try_emplace(players.back().session().get(), name);
+    if (!isNew && twice.empty()) {
+      twice = "'" + before->second + "' and '" + name + "'";
+    }
+  }
+  if (known.size() == 1) {
+    return {players.front()};
+  }
+  if (!twice.empty()) {
+    raise(ErrorKind::Error, "parties " + twice +
+                                " are played by one owner, but others not: in a group each party is another owner, and "
+                                "without one a single owner plays all");
+  }
+  return players;
+}
+
 ArtifactRun::ArtifactRun(Artifact artifact, const Owner &owner, const std::map<std::string, std::string> &tables)
-    : artifact_(std::move(artifact)), owner_(owner), bindings_(bindTables(artifact_, owner_, tables)) {
-  static_cast<void>(artifact_.steps()); // batches that these tables cannot have are refused before anything runs
+    : ArtifactRun(std::move(artifact), owner.session(), tables) {}
+
+ArtifactRun::ArtifactRun(Artifact artifact, const Parties &group, const std::map<std::string, std::string> &tables)
+    : ArtifactRun(std::move(artifact), group.session(), tables) {}
+
+ArtifactRun::ArtifactRun(Artifact artifact, const std::map<std::string, Owner> &parties,
+                         const std::map<std::string, std::string> &tables)
+    : ArtifactRun(artifact, sessionOf(playersOf(artifact, parties)), tables) {}
+
+ArtifactRun::ArtifactRun(Artifact artifact, std::shared_ptr<Session> session,
+                         const std::map<std::string, std::string> &tables)
+    : artifact_(std::move(artifact)), session_(std::move(session)),
+      bindings_(bindTables(artifact_, *session_, tables)) {
+  artifact_.checkBatches(); // batches that these tables cannot have are refused before anything runs
+  if (session_->isGroup()) {
+    placeResults(artifact_, session_->parties());
+  }
   const ArtifactCall &init = artifact_.calls[0];
   if (!init.step.program.empty()) {
     ArtifactSteps made = run(init, {{}}, {});
@@ -28,10 +102,10 @@ ArtifactRun::ArtifactRun(Artifact artifact, const Owner &owner, const std::map<s
 }
 
 ArtifactRun::~ArtifactRun() {
-  if (owner_.session()->isElsewhere()) {
+  if (session_->isElsewhere()) {
     return; // the parent has them still
   }
-  frontend::Handles &all = owner_.session()->handles();
+  frontend::Handles &all = session_->handles();
   for (auto [name, handle] : handles_.named) {
     all.release(handle);
   }
@@ -83,20 +157,16 @@ ArtifactSteps ArtifactRun::steps(const std::vector<std::vector<at::Tensor>> &inp
   const size_t steady = std::max<size_t>(1, kTripUploadBytes / std::max<size_t>(bytes, 1));
   ArtifactSteps done;
   for (size_t begin = 0; begin < inputs.size() && !done.failure;) {
-    const bool isFirst = steps_ == 0;
-    const bool isShort = !isFirst && artifact_.isShort(steps_);
+    const ArtifactCall &call = artifact_.callOf(steps_);
     size_t end = begin + 1;
-    while (!isFirst && !isShort && end < std::min(inputs.size(), begin + steady) &&
-           !artifact_.isShort(steps_ + static_cast<int64_t>(end - begin))) {
+    while (steps_ != 0 && end < std::min(inputs.size(), begin + steady) &&
+           &artifact_.callOf(steps_ + static_cast<int64_t>(end - begin)) == &call) {
       ++end;
     }
     const auto from = inputs.begin() + static_cast<std::ptrdiff_t>(begin);
     ArtifactSteps part;
     try {
-      part = run(artifact_.calls[isFirst   ? 1
-                                 : isShort ? 3
-                                           : 2],
-                 {from, inputs.begin() + static_cast<std::ptrdiff_t>(end)},
+      part = run(call, {from, inputs.begin() + static_cast<std::ptrdiff_t>(end)},
                  [&](uint64_t committed) { return !follow || follow(begin + committed); });
     } catch (...) {
       part.failure = std::current_exception();
@@ -136,7 +206,7 @@ std::vector<at::Tensor> ArtifactRun::state() {
   std::vector<at::Tensor> keep;
   wire::Step message = call.step;
   message.begin(bind(call, {}, steps_, handles, keep));
-  ProgramRun ran = owner_.session()->runProgram(Message(std::move(message)), {});
+  ProgramRun ran = session_->runProgram(Message(std::move(message)), {});
   if (ran.failure) {
     std::rethrow_exception(ran.failure);
   }
@@ -199,7 +269,8 @@ wire::Repetition ArtifactRun::bind(const ArtifactCall &call, const std::vector<a
     if (int position = call.slotBatches[i]) {
       const ArtifactBatches &from = artifact_.batches.at(static_cast<size_t>(std::abs(position) - 1));
       const int64_t perEpoch = *artifact_.perEpoch(from); // its table is bound
-      step.slots[i] = static_cast<uint64_t>(position > 0 ? at % perEpoch * from.size : at / perEpoch);
+      const auto index = static_cast<size_t>(std::abs(position) - 1);
+      step.slots[i] = static_cast<uint64_t>(position > 0 ? artifact_.startOf(index, at) : at / perEpoch);
     }
   }
   for (uint64_t name : call.step.states) {
@@ -215,9 +286,9 @@ wire::Repetition ArtifactRun::bind(const ArtifactCall &call, const std::vector<a
   for (size_t i = 0; i < call.seeds; ++i) {
     step.seeds.push_back(drawDefaultSeed());
   }
-  owner_.session()->handles().add(call.step.results.size());
+  session_->handles().add(call.step.results.size());
   for (size_t i = 0; i < call.step.results.size(); ++i) {
-    step.results.push_back(owner_.session()->handles().reserve());
+    step.results.push_back(session_->handles().reserve());
   }
   return step;
 }
@@ -253,7 +324,7 @@ ArtifactSteps ArtifactRun::run(const ArtifactCall &call, const std::vector<std::
     }
     message->add(std::move(next));
   }
-  ProgramRun ran = owner_.session()->runProgram(std::move(*message), follow);
+  ProgramRun ran = session_->runProgram(std::move(*message), follow);
   // Where it is not known what ran, nothing is named that a step may have released.
   const size_t known = ran.isUnknown ? inputs.size() : ran.steps;
   for (size_t i = 0; i < known; ++i) {

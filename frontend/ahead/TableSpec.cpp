@@ -13,6 +13,19 @@ namespace sojourn::frontend {
 
 namespace limits = runtime::limits;
 
+namespace {
+
+/// The problem with the name of a party, or an empty text.
+std::string checkParty(const std::string &party) {
+  if (party.empty() || party.size() > limits::kNameBytes) {
+    return "the name of a party has " + std::to_string(party.size()) + " bytes; expected 1 to " +
+           std::to_string(limits::kNameBytes);
+  }
+  return isUtf8(party) ? "" : "the name of a party is not UTF-8 text";
+}
+
+} // namespace
+
 std::string typeText(const Column &column) {
   std::string text(c10::getDtypeNames(column.dtype).first);
   return column.shape.empty() ? text : text + " " + c10::str(c10::IntArrayRef(column.shape));
@@ -34,6 +47,36 @@ std::string defaultsText(const terms::Defaults &defaults) {
   return text;
 }
 
+std::string partiesText(const std::vector<std::string> &parties) {
+  std::string text;
+  for (const std::string &party : parties) {
+    text += (text.empty() ? "" : ", ") + party;
+  }
+  return text;
+}
+
+std::string checkParties(const std::vector<std::string> &parties) {
+  if (parties.empty()) {
+    return "";
+  }
+  const auto count = static_cast<int64_t>(parties.size());
+  if (count < limits::kPartiesLeast || count > limits::kPartiesMost) {
+    return "a step of several owners has " + std::to_string(limits::kPartiesLeast) + " to " +
+           std::to_string(limits::kPartiesMost) + " parties, got " + std::to_string(count) + " (" +
+           partiesText(parties) + "); for one owner, leave party out of the descriptions of tables";
+  }
+  std::set<std::string> names;
+  for (const std::string &party : parties) {
+    if (std::string problem = checkParty(party); !problem.empty()) {
+      return problem;
+    }
+    if (!names.insert(party).second) {
+      return "two parties are named '" + party + "'";
+    }
+  }
+  return "";
+}
+
 bool statesDefaults(const Dataset &table) { return table.policy == "private" && table.defaults; }
 
 namespace {
@@ -44,6 +87,14 @@ std::string checkPolicy(const Dataset &spec) {
   bool isPrivate = spec.policy == "private";
   if (!isPrivate && spec.policy != "open" && !spec.policy.empty()) {
     return "its policy is '" + spec.policy + "', expected 'open', 'private' or none";
+  }
+  if (isPrivate && !spec.party.empty()) {
+    return "it is private and of party '" + spec.party +
+           "', and private tables do not take part in steps of several owners yet; compile the step for its owner "
+           "alone";
+  }
+  if (std::string problem = spec.party.empty() ? "" : checkParty(spec.party); !problem.empty()) {
+    return problem;
   }
   for (const Column &column : spec.columns) {
     if (isPrivate && !column.bounds && column.dtype != at::kBool) {

@@ -36,8 +36,9 @@ using PythonColumn =
 using PythonDefaults = std::optional<std::array<double, 3>>;
 
 Dataset datasetOf(const std::string &name, std::optional<int64_t> rows, const std::vector<PythonColumn> &columns,
-                  const std::string &policy, const PythonDefaults &defaults) {
+                  const std::string &policy, const PythonDefaults &defaults, const std::string &party) {
   Dataset dataset{name, policy, "", rows, {}, std::nullopt};
+  dataset.party = party;
   if (defaults) {
     auto [noise, clip, bound] = *defaults;
     dataset.defaults = {noise, clip, bound};
@@ -49,12 +50,18 @@ Dataset datasetOf(const std::string &name, std::optional<int64_t> rows, const st
   return dataset;
 }
 
+/// The calls, then the variants.
+const ArtifactCall &callAt(const Artifact &artifact, size_t call) {
+  return call < artifact.calls.size() ? artifact.calls[call] : artifact.variants.at(call - artifact.calls.size()).call;
+}
+
 } // namespace
 
 void bindArtifact(py::module_ &m) {
   py::class_<Offline, std::shared_ptr<Offline>>(m, "Offline")
       .def(py::init<>())
-      .def_property_readonly("index", [](Offline &self) { return static_cast<int>(self.device().index()); });
+      .def_property_readonly("index", [](Offline &self) { return static_cast<int>(self.device().index()); })
+      .def("set_parties", &Offline::setParties, py::arg("parties"), py::call_guard<py::gil_scoped_release>());
 
   py::class_<Artifact>(m, "Artifact")
       .def("save", &Artifact::save)
@@ -71,6 +78,9 @@ void bindArtifact(py::module_ &m) {
             return inputs;
           })
       .def_property_readonly("steps", &Artifact::steps)
+      .def_property_readonly(
+          "parties", [](const Artifact &self) { return self.parties; }, "Names of the roles, in their order.")
+      .def_property_readonly("variants", [](const Artifact &self) { return self.variants.size(); })
       .def_property_readonly("short_rows", [](const Artifact &self) { return self.shortRows; })
       .def_property_readonly("takes_batches", [](const Artifact &self) { return !self.batches.empty(); })
       .def_property_readonly(
@@ -110,14 +120,14 @@ void bindArtifact(py::module_ &m) {
           "tables", [](Artifact &self) { return self.tables; },
           "The owner's tables that it reads, each with the columns read.")
       .def("program",
-           [](Artifact &self, size_t call) { return py::bytes(std::string(self.calls.at(call).step.program)); })
+           [](Artifact &self, size_t call) { return py::bytes(std::string(callAt(self, call).step.program)); })
       .def("hash",
            [](Artifact &self, size_t call) {
-             const auto &hash = self.calls.at(call).step.hash;
+             const auto &hash = callAt(self, call).step.hash;
              return py::bytes(reinterpret_cast<const char *>(hash.data()), hash.size());
            })
       .def("text", [](Artifact &self, size_t call) {
-        const wire::Step &step = self.calls.at(call).step;
+        const wire::Step &step = callAt(self, call).step;
         std::string program(step.program), debug(step.debug);
         py::gil_scoped_release unlock; // another thread may be compiling
         return decodeToText(program, debug);
@@ -128,6 +138,7 @@ void bindArtifact(py::module_ &m) {
       .def_readonly("rows", &Dataset::rows)
       .def_readonly("columns", &Dataset::columns)
       .def_readonly("policy", &Dataset::policy)
+      .def_readonly("party", &Dataset::party)
       .def_property_readonly("defaults", [](const Dataset &self) {
         const std::optional<terms::Defaults> &own = self.defaults;
         return own ? PythonDefaults({own->noiseMultiplier, own->clip, own->metricBound}) : std::nullopt;
@@ -136,16 +147,29 @@ void bindArtifact(py::module_ &m) {
   m.def(
       "check_table_spec",
       [](std::optional<int64_t> rows, const std::vector<PythonColumn> &columns, const std::string &policy,
-         const PythonDefaults &defaults) { return checkTableSpec(datasetOf("", rows, columns, policy, defaults)); },
-      py::arg("rows"), py::arg("columns"), py::arg("policy"), py::arg("defaults"),
+         const PythonDefaults &defaults,
+         const std::string &party) { return checkTableSpec(datasetOf("", rows, columns, policy, defaults, party)); },
+      py::arg("rows"), py::arg("columns"), py::arg("policy"), py::arg("defaults"), py::arg("party"),
       "The problem with the description of a table, or an empty text.");
   m.def(
       "spec_table",
       [](const Offline &offline, const std::string &name, std::optional<int64_t> rows,
-         const std::vector<PythonColumn> &columns, const std::string &policy, const PythonDefaults &defaults) {
-        return specTable(offline, datasetOf(name, rows, columns, policy, defaults));
+         const std::vector<PythonColumn> &columns, const std::string &policy, const PythonDefaults &defaults,
+         const std::string &party) {
+        return specTable(offline, datasetOf(name, rows, columns, policy, defaults, party));
       },
-      py::arg("offline"), py::arg("name"), py::arg("rows"), py::arg("columns"), py::arg("policy"), py::arg("defaults"));
+      py::arg("offline"), py::arg("name"), py::arg("rows"), py::arg("columns"), py::arg("policy"), py::arg("defaults"),
+      py::arg("party"));
+  m.def(
+      "players",
+      [](const Artifact &artifact, const std::map<std::string, std::shared_ptr<Session>> &parties) {
+        std::map<std::string, Owner> owners;
+        for (const auto &[name, session] : parties) {
+          owners.emplace(name, Owner(session));
+        }
+        return playersOf(artifact, owners).size();
+      },
+      py::arg("artifact"), py::arg("parties"), "How many owners play the parties: one, or each another one.");
 
   m.def("compile_artifact",
         [](const Offline &offline, const std::function<void()> &init, const py::function &step,

@@ -31,7 +31,7 @@ py::object placeOf(const at::Tensor &tensor) {
   }
   const wire::Place place = PlaceTable::get().at(storage.place);
   std::vector<unsigned> roles;
-  for (unsigned role = 0; role < session->members().size(); ++role) {
+  for (unsigned role = 0; role < session->parties(); ++role) {
     const bool hasRows = std::any_of(place.segments.begin(), place.segments.end(),
                                      [&](const wire::Place::Segment &segment) { return segment.role == role; });
     if (place.kind == wire::Place::Kind::Parts ? hasRows : place.isAt(role)) {

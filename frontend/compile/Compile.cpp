@@ -225,6 +225,29 @@ std::optional<size_t> findRefused(Compiler &compiler, const Trace &trace) {
 
 } // namespace
 
+std::shared_ptr<const wire::ResultPlaces> placesOfProgram(const std::string &program, unsigned parties) {
+  Compiler &compiler = Compiler::get();
+  std::string failure;
+  {
+    std::lock_guard lock(compiler.mutex);
+    mlir::ScopedDiagnosticHandler handler(&compiler.context, [&](mlir::Diagnostic &diagnostic) {
+      failure = failure.empty() ? diagnostic.str() : failure;
+      return mlir::success();
+    });
+    auto module = runtime::decodeProgram(compiler.context, program, "");
+    if (!module) {
+      failure = llvm::toString(module.takeError());
+    } else if (auto roles = (**module)->getAttrOfType<mlir::IntegerAttr>(kPartiesAttr);
+               !roles || roles.getInt() != static_cast<int64_t>(parties)) {
+      failure = "it is the step of " + (roles ? std::to_string(roles.getInt()) + " owners" : std::string("one owner")) +
+                ", expected one of " + std::to_string(parties);
+    } else if (auto places = placesOf(**module); mlir::succeeded(places)) {
+      return *places;
+    }
+  }
+  raise(ErrorKind::Error, "cannot run the program in a group: " + failure);
+}
+
 Compilation compileTrace(const Trace &trace) {
   auto listener = currentListener();
   auto start = std::chrono::steady_clock::now();

@@ -39,6 +39,10 @@ using PhaseListener = std::function<void(const std::string &phase, const std::st
 /// Core form of an encoded program, with locations. Throws Error if the bytes do not decode.
 std::string decodeToText(const std::string &program, const std::string &debug);
 
+/// Where the results of an encoded program of `parties` roles lie. Throws Error if the bytes do not decode, or are of a
+/// program with other roles.
+std::shared_ptr<const wire::ResultPlaces> placesOfProgram(const std::string &program, unsigned parties);
+
 /// Process-wide; empty removes it.
 void setPhaseListener(PhaseListener listener);
 

@@ -16,7 +16,7 @@ void Flight::raiseRefusal() const {
 /// Says what lives on, is published and trained.
 void Flight::finish() {
   Trace &trace = recording->trace;
-  trace.parties = static_cast<unsigned>(session->members().size());
+  trace.parties = session->parties();
   DeviceLock lock(session->mutex());
   recording->forgetReplaced(kNotRun);
   for (size_t id = 0; id < recording->storages.size(); ++id) {

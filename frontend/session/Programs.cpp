@@ -43,7 +43,7 @@ ProgramRun Session::runProgram(Message message, const StepFollower &follow) {
   sendHeld();
   std::exception_ptr interruption;
   try {
-    if (std::string refusal = spending_.refusalOf(first, connection_.client()); !refusal.empty()) {
+    if (std::string refusal = isGroup() ? "" : spending_.refusalOf(first, connection_.client()); !refusal.empty()) {
       raise(ErrorKind::Refused, refusal);
     }
     const std::vector<uint64_t> waiting = takeReleases();

@@ -128,6 +128,13 @@ BudgetInfo Session::budget(const std::string &dataset, uint64_t endRun) {
   return translated([&] { return connection_.client().budget(dataset, endRun); });
 }
 
+void Session::setParties(unsigned roles) {
+  Turn turn(connection_);
+  if (roles != std::exchange(roles_, roles)) {
+    cache_.emplace(); // a trace does not say how many roles its program has
+  }
+}
+
 Counters Session::counters() {
   Counters result = countsNow();
   result.programs_resent = connection_.resent();

@@ -19,6 +19,7 @@
 
 #include <exception>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -63,7 +64,11 @@ public:
   bool offline() const override { return connection_.isOffline(); }
   /// Of a group, by role; else none.
   const std::vector<std::shared_ptr<Session>> &members() const { return members_; }
-  bool isGroup() const override { return !members_.empty(); }
+  /// Roles of its steps: of a group one for each member, of an offline session as many as were set; 0: one owner's.
+  unsigned parties() const { return members_.empty() ? roles_ : static_cast<unsigned>(members_.size()); }
+  bool isGroup() const override { return parties() > 0; }
+  /// Of an offline session, for what is recorded from now on.
+  void setParties(unsigned roles);
   bool hasMember(const RemoteDevice &other) const override;
   std::string address() const override { return connection_.address(); }
   /// What the data owner calls this client, and the key that the owner has shown; empty without an identity, the key
@@ -96,7 +101,7 @@ public:
   KeptValues &kept() { return kept_; }
   Connection &connection() { return connection_; }
   /// In the turn.
-  TraceCache &cache() { return cache_; }
+  TraceCache &cache() { return *cache_; }
   /// In the turn: steps of a loop that go before anything else is sent.
   std::unique_ptr<HeldSteps> &held() { return held_; }
   void sendHeld();
@@ -111,11 +116,12 @@ private:
   Session(const std::vector<std::shared_ptr<Session>> &members, std::optional<bool> isMasked);
 
   const std::vector<std::shared_ptr<Session>> members_;
+  unsigned roles_ = 0;
   News news_;
   Spending spending_{news_};
   KeptValues kept_{*this, news_};
   Connection connection_;
-  TraceCache cache_;
+  std::optional<TraceCache> cache_{std::in_place};
   std::unique_ptr<HeldSteps> held_;
 };
 

@@ -16,15 +16,17 @@ from torch.utils import _pytree as pytree
 import _sojourn
 
 from . import checks, connections, current
+from .ahead_steps import State, loops_of, need_all_published, specs_of
 from .checks import integer, shown, within
 from .errors import Error
 from .loop import PER_TRIP_MOST, bar, length
 from .owner import Owner
+from .parties import Parties, parties
 from .privacy import Quote
 from .publish import noting_states
 from .published import Published, plain
 from .specs import spec, table_spec
-from .table import Batches, Table
+from .table import Batches
 
 _CALLS = ("init", "first", "steady", "short")
 _PHASES = ("captured", "functional", "promoted", "decomposed", "core")
@@ -70,7 +72,7 @@ class Program:
         self._artifact.save(checks.path("path", path))
 
     def text(self, phase: str = "core", call: str = "steady") -> str:
-        """IR of `call` ("init", "first", "steady", "short") after `phase` ("captured" .. "core").
+        """IR of `call` ("init", "first", "steady", "short", "variant 1") after `phase` ("captured" .. "core").
 
         A loaded program has only its core form.
         """
@@ -81,11 +83,12 @@ class Program:
             return self._texts[call, phase]
         if phase != "core":
             raise Error(f"a loaded program holds its core form only, not {phase!r}; compile it here to see every phase")
-        return self._artifact.text(_CALLS.index(call))
+        return self._artifact.text(self._number_of(call))
 
     @property
     def _calls(self) -> tuple[str, ...]:
-        return _CALLS if self._artifact.short_rows else _CALLS[:3]
+        variants = tuple(f"variant {at + 1}" for at in range(self._artifact.variants))
+        return (_CALLS if self._artifact.short_rows and not variants else _CALLS[:3]) + variants
 
     def program_bytes(self, call: str = "steady") -> bytes:
         """The encoded program, as sent to owners."""
@@ -96,7 +99,8 @@ class Program:
         return self._artifact.hash(self._number_of(call)).hex()
 
     def _number_of(self, call: str) -> int:
-        return _CALLS.index(checks.choice("call", call, self._calls))
+        checks.choice("call", call, self._calls)
+        return _CALLS.index(call) if call in _CALLS else len(_CALLS) + self._calls[3:].index(call)
 
     @property
     def inputs(self) -> list[spec]:
@@ -114,9 +118,18 @@ class Program:
                 table.policy or None,
                 table.defaults,
                 {c.name: c.categories for c in table.columns if c.categories is not None} or None,
+                table.party or None,
             )
             for table in self._artifact.tables
         }
+
+    @property
+    def parties(self) -> tuple[str, ...]:
+        """Names of the parties whose tables the steps read, in the order of their roles; () for one owner's program.
+
+        The order is that in which `tables` of `sojourn.compile` first name them.
+        """
+        return tuple(self._artifact.parties)
 
     @property
     def steps(self) -> int | None:
@@ -136,10 +149,15 @@ class Program:
     ) -> list:
         """Runs `init`, then the steps. Returns the published values of each step; `state` then reads the weights.
 
+        `owner`: an owner, or for a program with `parties` a dict of party -> owner, or a group (`sojourn.parties`) whose
+        members play the parties in their order. With a dict the run makes the group, each party another owner. One owner
+        that plays all parties runs the program by itself, over tables that are all its own.
+
         `batches`: an iterable with one element per step, a tuple of CPU tensors (floats for numbers) that
         match `inputs`. A program without inputs, over batches of the owner's tables, needs no `batches`:
         the steps of all the tables' batches run, and no data is sent. `tables`: table of the program ->
-        name of the owner's dataset; a table that is left out uses the dataset with the table's name.
+        name of the owner's dataset (in a group that of its party's owner); a table that is left out uses the dataset with
+        the table's name.
         Raises `Error` if a dataset does not exist or does not match the program's `tables`.
 
         The row count of the owner's table determines the batches per epoch and the price of a step on a
@@ -154,7 +172,9 @@ class Program:
         Steps on a private table follow the open `sojourn.privacy(...)` of one of the run's tables, like
         the steps of a loop; without one the table's defaults apply.
         """
-        if not isinstance(owner, Owner):
+        if isinstance(owner, collections.abc.Mapping):
+            owner = self._players(owner)
+        if not isinstance(owner, (Owner, Parties)):
             raise Error(f"a program runs at an owner (sojourn.local, sojourn.connect), got {checks.shown(owner)}")
         tables, total = checks.mapping("tables", tables, "the program's tables to names of datasets"), None
         if not all(isinstance(dataset, str) for dataset in tables.values()):
@@ -184,6 +204,17 @@ class Program:
                 failure.steps, failure.results = len(results), results  # type: ignore[attr-defined]  # our own, on any exception
                 raise
         return results
+
+    def _players(self, given: collections.abc.Mapping) -> Owner | Parties:
+        """The owner that plays all parties, or a group of those that play one each."""
+        for name, owner in given.items():
+            if not isinstance(name, str) or not isinstance(owner, Owner):
+                raise Error(
+                    f"a dict of owners must map the program's parties to owners, got {shown(name)}: {shown(owner)}"
+                )
+        count = _sojourn.players(self._artifact, {name: owner.session for name, owner in given.items()})
+        owners = [given[name] for name in self.parties]
+        return owners[0] if count == 1 else parties(*owners)
 
     def _run_trip(self, run, trip: list, results: list, shown) -> None:
         before = len(results)
@@ -334,7 +365,9 @@ def compile(
         ).run(owner)
 
     runs `for x, y in table.batches(...): train(x, y)`. Each step takes the next batch; given a list of
-    batches, it takes the next one of each. A compiled step has one shape, so a last batch that is short,
+    batches, it takes the next one of each. Tables that name a `party` make it a step of several owners: take the batches
+    of `sojourn.pooled(a, b)`, for tables of the described row counts, or of each table, joined by `torch.cat` in
+    `step_fn`, for tables of any. A compiled step has one shape, so a last batch that is short,
     or may be short, raises `Error`. `drop_last=True` leaves it out. `short=25` also compiles a second step,
     for a last batch of 25 rows, if the steps take batches of one open table.
     """
@@ -344,8 +377,8 @@ def compile(
     for name, given in (("batches", batches), ("init", init)):
         if given is not None:
             checks.function(name, given)
-    inputs = _specs(inputs)
-    loops = _loops(
+    inputs = specs_of(inputs)
+    loops = loops_of(
         _offline.recorders[-1], checks.mapping("tables", tables, "names to sojourn.table_spec(...)"), batches
     )
     texts: dict[tuple[str, str], str] = {}
@@ -369,7 +402,7 @@ def compile(
             tree = step_fn(*served, *given)
         leaves, tree_spec = pytree.tree_flatten(plain(tree))
         if states or any(isinstance(leaf, Published) for leaf in leaves):
-            _need_all_published(leaves, states)
+            need_all_published(leaves, states)
         else:
             other = next((leaf for leaf in leaves if not isinstance(leaf, torch.Tensor)), leaves)
             if other is not leaves:
@@ -380,7 +413,7 @@ def compile(
             _sojourn.publish(leaves)
         trees.append(tree_spec)
 
-    state = _State(_offline.recorders[-1].index)
+    state = State(_offline.recorders[-1].index)
 
     def first():
         state.made = None if init is None else init()
@@ -411,75 +444,10 @@ def compile(
         artifact.output_tree = ""
     artifact.state_tree = state.description
     # A trace that repeats an earlier one compiles once: texts go by order of first compilation.
-    names = list(_CALLS)
-    for name, phases in zip(names, compiled):
+    for name, phases in zip(Program(artifact)._calls, compiled):
         for phase, text in phases.items():
             texts[name, phase] = text
     return Program(artifact, texts)
-
-
-class _State:
-    """The result of `init`: its tensors on the recording device, and their nesting."""
-
-    def __init__(self, index: int):
-        self._device = torch.device("owner", index)
-        self.made: object = None
-        self.description = ""
-
-    def tensors(self) -> list[torch.Tensor]:
-        """Called after the steps, which may have replaced a module's tensors."""
-        leaves, tree = pytree.tree_flatten(self.made)
-        held = [dict(leaf.state_dict()) if isinstance(leaf, torch.nn.Module) else leaf for leaf in leaves]
-        leaves, tree = pytree.tree_flatten(pytree.tree_unflatten(held, tree))
-        read = [isinstance(leaf, torch.Tensor) and leaf.device == self._device for leaf in leaves]
-        if not any(read):
-            return []
-        try:
-            self.description = json.dumps({"read": read, "tree": pytree.treespec_dumps(tree)})
-        except (NotImplementedError, TypeError):
-            return []  # of a class that no file can name
-        return [leaf.detach() for leaf, is_read in zip(leaves, read) if is_read]
-
-
-def _specs(inputs) -> tuple[spec, ...]:
-    """The inputs, which must be a sequence of `spec`."""
-    given = None if isinstance(inputs, (str, bytes, spec)) else tuple(checks.iterable("inputs", inputs))
-    if given is None or not all(isinstance(entry, spec) for entry in given):
-        raise Error(f"inputs must be a sequence of sojourn.spec(shape, dtype) or sojourn.number(), got {shown(inputs)}")
-    return given
-
-
-def _need_all_published(leaves: list, states: list) -> None:
-    """A run returns what the step published, in that order, so the step has to return just this."""
-    returned = [getattr(leaf, "recorded", None) for leaf in leaves]
-    if len(returned) != len(states) or any(one is not other for one, other in zip(returned, states)):
-        raise Error(
-            "a compiled step must return the values that it publishes, each once and in the order of publishing; it "
-            f"published {len(states)} and returned {len(leaves)} values, not all the same in this order: return the "
-            "results of publish, or return tensors and publish none"
-        )
-
-
-def _loops(recorder, tables: dict, batches) -> list[Batches]:
-    """The batches from which each step takes the next."""
-    if not tables and batches is None:
-        return []
-    if not tables or not callable(batches):
-        raise Error(
-            "tables and batches must be given together: tables={'train': sojourn.table_spec(...)} describes the "
-            "owner's tables, batches=lambda train: train.batches(...) returns the batches of the steps"
-        )
-    for name, described in tables.items():
-        if not isinstance(name, str) or not isinstance(described, table_spec):
-            raise Error(f"tables must map names to sojourn.table_spec(...), got {shown(name)}: {shown(described)}")
-    made = {name: Table(_sojourn.spec_table(recorder, name, *entry._described())) for name, entry in tables.items()}
-    loops = batches(**made)
-    loops = [loops] if isinstance(loops, Batches) else loops
-    if not isinstance(loops, (list, tuple)) or not all(isinstance(loop, Batches) for loop in loops):
-        raise Error(
-            f"batches must return the result of table.batches(...) or a list of such results, got {shown(loops)}"
-        )
-    return list(loops)
 
 
 def load(path) -> Program:

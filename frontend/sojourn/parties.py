@@ -110,6 +110,7 @@ def parties(*owners: Owner, sums: str | None = None) -> Parties:
 def pooled(*tables: Table) -> Table:
     """Plain tables (`sojourn.plain`) as one `Table`, with the batches of a group with the same tables, for comparison.
 
+    In the `batches=` of `sojourn.compile`, it also joins tables that are described for parties, with their row counts.
     Raises `Error` where columns differ.
     """
     for table in tables:

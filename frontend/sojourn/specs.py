@@ -61,6 +61,9 @@ class table_spec:
     `Program.quote` gives prices. `defaults`: the table's (noise multiplier, clip, metric bound), if the
     step relies on them. A run compares the whole description with the owner's table when it starts; no
     owner trusts it.
+
+    `party`: name of the party that has the table, for a step of several owners; then each table of the program names
+    one. A run says which owner plays which party. Open tables only.
     """
 
     rows: int | None = None
@@ -71,13 +74,16 @@ class table_spec:
     policy: str | None = None
     defaults: collections.abc.Sequence[float] | None = None
     categories: collections.abc.Mapping[str, collections.abc.Iterable] | None = None
+    party: str | None = None
 
     def __post_init__(self):
         if problem := _sojourn.check_table_spec(*self._described()):
             raise Error(f"invalid table_spec: {problem}")
 
-    def _described(self) -> tuple[int | None, list, str, list[float] | None]:
-        """Rows, columns, policy and defaults."""
+    def _described(self) -> tuple[int | None, list, str, list[float] | None, str]:
+        """Rows, columns, policy, defaults and party."""
+        if self.party is not None and (not isinstance(self.party, str) or not self.party):
+            raise Error(f'party must be a name, such as "a", or None, got {shown(self.party)}')
         if self.policy is not None and not isinstance(self.policy, str):
             raise Error(f'policy must be "open", "private" or None, got {shown(self.policy)}')
         try:
@@ -88,7 +94,7 @@ class table_spec:
             raise Error(
                 f"defaults must be (noise multiplier, clip, metric bound), got {shown(self.defaults)}"
             ) from None
-        return *self._described_columns(), self.policy or "", defaults
+        return *self._described_columns(), self.policy or "", defaults, self.party or ""
 
     def _described_columns(self) -> tuple[int | None, list]:
         if not isinstance(self.columns, collections.abc.Mapping):

@@ -36,8 +36,10 @@ std::vector<int64_t> apportioned(const std::vector<int64_t> &rows, int64_t size)
 
 class JoinedRows final : public RowReader {
 public:
-  JoinedRows(std::vector<std::shared_ptr<RowReader>> readers, std::vector<int64_t> rows)
-      : readers_(std::move(readers)), rows_(std::move(rows)) {}
+  JoinedRows(std::vector<std::shared_ptr<RowReader>> readers, std::vector<int64_t> rows, std::vector<std::string> names)
+      : readers_(std::move(readers)), rows_(std::move(rows)), names_(std::move(names)) {}
+
+  std::vector<std::string> tables() const override { return names_; }
 
   std::shared_ptr<RowReader> ofMember(const std::shared_ptr<Session> &, unsigned role) override {
     raise(ErrorKind::Error, "table " + std::to_string(role) + " is joined of several tables already; join single ones");
@@ -54,7 +56,9 @@ public:
       counts.push_back(rowsOfPart(rows, part).rows);
     }
     std::vector<BatchShare> shares(rows_.size());
-    if (numbers.isWhole) {
+    if (!numbers.shares.empty()) {
+      shares = numbers.shares;
+    } else if (numbers.isWhole) {
       for (size_t at = 0; at < shares.size(); ++at) {
         shares[at].size = counts[at];
       }
@@ -76,7 +80,22 @@ public:
 private:
   const std::vector<std::shared_ptr<RowReader>> readers_;
   const std::vector<int64_t> rows_;
+  const std::vector<std::string> names_;
 };
+
+/// The next batches, of the rows that are left.
+AlikeBatches nextBatches(const std::vector<int64_t> &left, int64_t batch) {
+  const int64_t all = sum(left);
+  AlikeBatches next{1, apportioned(left, std::min(batch, all))};
+  if (all >= batch) {
+    next.count = all / batch;
+    for (size_t at = 0; at < left.size(); ++at) {
+      next.count = next.sizes[at] > 0 ? std::min(next.count, left[at] / next.sizes[at]) : next.count;
+    }
+    next.count = std::max<int64_t>(next.count, 1);
+  }
+  return next;
+}
 
 std::string listed(const Table &table) {
   std::string text;
@@ -118,15 +137,7 @@ std::vector<BatchShare> batchShares(const std::vector<int64_t> &rows, int64_t ba
   std::vector<BatchShare> shares(rows.size());
   for (int64_t position = 0;;) {
     const int64_t all = sum(left);
-    const std::vector<int64_t> each = apportioned(left, std::min(batch, all));
-    int64_t count = 1; // batches alike
-    if (all >= batch) {
-      count = all / batch;
-      for (size_t at = 0; at < left.size(); ++at) {
-        count = each[at] > 0 ? std::min(count, left[at] / each[at]) : count;
-      }
-      count = std::max<int64_t>(count, 1);
-    }
+    const auto [count, each] = nextBatches(left, batch);
     const bool isHere = start < position + count * batch;
     const int64_t before = isHere ? (start - position) / batch : count;
     for (size_t at = 0; at < left.size(); ++at) {
@@ -145,6 +156,18 @@ std::vector<BatchShare> batchShares(const std::vector<int64_t> &rows, int64_t ba
   }
 }
 
+std::vector<AlikeBatches> batchesOfEpoch(const std::vector<int64_t> &rows, int64_t batch, bool dropLast) {
+  std::vector<int64_t> left = rows;
+  std::vector<AlikeBatches> all;
+  while (sum(left) >= (dropLast ? batch : 1)) {
+    all.push_back(nextBatches(left, batch));
+    for (size_t at = 0; at < left.size(); ++at) {
+      left[at] -= all.back().count * all.back().sizes[at];
+    }
+  }
+  return all;
+}
+
 Table joinTables(const std::shared_ptr<Session> &group, const std::vector<Table> &tables) {
   const size_t count = group ? group->members().size() : tables.size();
   if (tables.size() != count || tables.size() < 2) {
@@ -158,6 +181,7 @@ Table joinTables(const std::shared_ptr<Session> &group, const std::vector<Table>
   dataset.version.clear();
   std::vector<std::shared_ptr<RowReader>> readers;
   std::vector<int64_t> rows;
+  std::vector<std::string> names;
   for (size_t role = 0; role < tables.size(); ++role) {
     const Table &table = tables[role];
     if (!table.part().empty()) {
@@ -168,6 +192,11 @@ Table joinTables(const std::shared_ptr<Session> &group, const std::vector<Table>
                                     "' is private, and private tables do not take part in steps of several owners "
                                     "yet; use it at its owner alone");
     }
+    if ((table.reader()->role() < 0) != (first.reader()->role() < 0)) {
+      raise(ErrorKind::Error, "tables '" + first.name() + "' and '" + table.name() +
+                                  "' cannot be joined: one is described for a party of a step ahead of time, the other "
+                                  "has rows here");
+    }
     for (Column &column : dataset.columns) {
       column = joined(std::move(column), table, first);
     }
@@ -176,9 +205,10 @@ Table joinTables(const std::shared_ptr<Session> &group, const std::vector<Table>
     }
     dataset.rows = *dataset.rows + table.rows();
     rows.push_back(table.rows());
+    names.push_back(table.name());
     readers.push_back(table.reader()->ofMember(group, static_cast<unsigned>(role)));
   }
-  auto reader = std::make_shared<JoinedRows>(std::move(readers), rows);
+  auto reader = std::make_shared<JoinedRows>(std::move(readers), rows, std::move(names));
   return {std::move(reader), std::move(dataset), std::move(rows)};
 }
 

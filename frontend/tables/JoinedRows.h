@@ -13,11 +13,6 @@ namespace sojourn::frontend {
 
 class Session;
 
-/// Positions [start, start + size) in the order of one table's rows.
-struct BatchShare {
-  int64_t start = 0, size = 0;
-};
-
 /// What each of several tables, of `rows` rows each, adds to the batch of `size` rows at position `start` of an epoch.
 /// `start` is a multiple of `batch`, the size of all batches but the last.
 ///
@@ -26,7 +21,16 @@ struct BatchShare {
 /// and a step few programs. Each row is in one batch of an epoch.
 std::vector<BatchShare> batchShares(const std::vector<int64_t> &rows, int64_t batch, int64_t start, int64_t size);
 
-/// `group`: the session of which the members' tables are read; null: plain tables. Throws Error where the columns of
+/// Consecutive batches of an epoch that take equal numbers of rows of each table.
+struct AlikeBatches {
+  int64_t count = 0;
+  std::vector<int64_t> sizes; ///< per table
+};
+/// All batches of an epoch, by the rule of `batchShares`.
+std::vector<AlikeBatches> batchesOfEpoch(const std::vector<int64_t> &rows, int64_t batch, bool dropLast);
+
+/// `group`: the session of which the members' tables are read; null: plain tables, or tables described for
+/// the parties of a step. Throws Error where the columns of
 /// the tables differ, one is private or a part of a table, or is not at the member of its place.
 Table joinTables(const std::shared_ptr<Session> &group, const std::vector<Table> &tables);
 

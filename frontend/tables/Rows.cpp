@@ -207,6 +207,8 @@ int64_t SessionRows::positions(const RowNumbers &numbers, const Origin &origin) 
   return value;
 }
 
+} // namespace
+
 Dataset describe(const DatasetInfo &info) {
   Dataset dataset{info.name, info.policy, info.version, info.rows, {}, info.defaults, info.description, info.tags};
   for (const ColumnInfo &column : info.columns) {
@@ -214,8 +216,6 @@ Dataset describe(const DatasetInfo &info) {
   }
   return dataset;
 }
-
-} // namespace
 
 std::string accessHint(const Session &session, const std::string &name) {
   if (session.address().find("://") == std::string::npos) {
@@ -227,8 +227,8 @@ std::string accessHint(const Session &session, const std::string &name) {
          name + " --add " + (account.empty() ? "CLIENT (this connection has no identity)" : account);
 }
 
-std::shared_ptr<RowReader> remoteRows(const std::shared_ptr<Session> &session, const DatasetInfo &info) {
-  return std::make_shared<SessionRows>(session, info, -1);
+std::shared_ptr<RowReader> remoteRows(const std::shared_ptr<Session> &session, const DatasetInfo &info, int64_t role) {
+  return std::make_shared<SessionRows>(session, info, role);
 }
 
 Table remoteTable(const std::shared_ptr<Session> &session, const DatasetInfo &info) {

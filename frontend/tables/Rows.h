@@ -13,9 +13,12 @@ namespace sojourn::frontend {
 /// owner.
 std::string accessHint(const Session &session, const std::string &name);
 
-/// Records what is asked of the dataset's rows in the session's open trace.
-std::shared_ptr<RowReader> remoteRows(const std::shared_ptr<Session> &session, const DatasetInfo &info);
+/// Records what is asked of the dataset's rows in the session's open trace. `role`: whose dataset it is in a step of
+/// several owners; -1: of a single owner.
+std::shared_ptr<RowReader> remoteRows(const std::shared_ptr<Session> &session, const DatasetInfo &info,
+                                      int64_t role = -1);
 
+Dataset describe(const DatasetInfo &info);
 Table remoteTable(const std::shared_ptr<Session> &session, const DatasetInfo &info);
 /// Asks the owner for its datasets. Throws Error with the names there are.
 Table remoteTable(const std::shared_ptr<Session> &session, const std::string &name);

@@ -336,8 +336,13 @@ Batch Batches::at(int64_t index) const {
 
 Batch Batches::record(int64_t epoch, int64_t start, int64_t size) const { return read(size, epoch, start); }
 
-Batch Batches::read(int64_t size, int64_t epoch, int64_t start) const {
+Batch Batches::record(int64_t epoch, const std::vector<frontend::BatchShare> &shares) const {
+  return read(options_.size, epoch, 0, shares);
+}
+
+Batch Batches::read(int64_t size, int64_t epoch, int64_t start, const std::vector<frontend::BatchShare> &shares) const {
   auto numbers = table_.numbers(options_, size, epoch, start, capacity_, source_);
+  numbers.shares = shares;
   Batch batch;
   if (options_.named.empty()) {
     batch.x = table_.read(options_.features, options_.dtype, numbers);

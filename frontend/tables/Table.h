@@ -46,6 +46,8 @@ struct Dataset {
   std::optional<terms::Defaults> defaults = terms::Defaults();
   std::string description = ""; ///< the data owner's words
   std::vector<std::string> tags = {};
+  /// In a description of a table (`specTable`) for a step of several owners: the party that has it.
+  std::string party = "";
 };
 
 namespace frontend {
@@ -62,6 +64,11 @@ struct RowDraw {
   int64_t source; ///< number of the Batches object that it belongs to
 };
 
+/// Positions [start, start + size) in the order of one table's rows.
+struct BatchShare {
+  int64_t start = 0, size = 0;
+};
+
 /// A request for row numbers: `size` numbers start, start + 1, ... (from 0 without a start), then each
 /// draw in turn.
 struct RowNumbers {
@@ -70,6 +77,8 @@ struct RowNumbers {
   std::vector<RowDraw> draws;
   bool isWhole = false; ///< all rows of the table or part; `size` follows from the table's number of rows
   int64_t batch = 0;    ///< of a batch: the size of all batches but the last
+  /// Of a batch of a joined table: what it takes of each table. Empty: as `batch`, `start` and `size` say.
+  std::vector<BatchShare> shares = {};
 };
 
 /// The numbers for a table of `rows` rows: int64 [size] on the CPU.
@@ -88,6 +97,10 @@ public:
   /// `alone`. A row number outside the table gives zeros.
   virtual at::Tensor rows(const std::vector<std::string> &columns, bool alone, at::ScalarType dtype,
                           const RowNumbers &numbers) = 0;
+  /// Names of the tables that are read as one; none of a single table.
+  virtual std::vector<std::string> tables() const { return {}; }
+  /// Of a table that is described ahead of time: its party's role. -1: of others.
+  virtual int64_t role() const { return -1; }
 };
 
 } // namespace frontend
@@ -192,6 +205,8 @@ public:
   /// The column with this name; an unknown name throws Error with similar names.
   const Column &find(const std::string &column) const;
   const std::shared_ptr<frontend::RowReader> &reader() const { return reader_; }
+  /// Of a joined table: the rows of each of its tables, or of the part of it.
+  const std::vector<int64_t> &joined() const { return joined_; }
 
 private:
   friend class Batches;
@@ -233,6 +248,8 @@ public:
   /// The batch at positions [start, start + size) of an epoch's order, unchecked. A compiled step
   /// records one batch, and each run sets its positions.
   Batch record(int64_t epoch, int64_t start, int64_t size) const;
+  /// Likewise of a joined table, by the share of each of its tables.
+  Batch record(int64_t epoch, const std::vector<frontend::BatchShare> &shares) const;
   const Table &table() const { return table_; }
   const BatchOptions &options() const { return options_; }
 
@@ -264,7 +281,7 @@ public:
   iterator end() const { return {this, size()}; }
 
 private:
-  Batch read(int64_t size, int64_t epoch, int64_t start) const;
+  Batch read(int64_t size, int64_t epoch, int64_t start, const std::vector<frontend::BatchShare> &shares = {}) const;
   void checkFeatures() const;
 
   Table table_;

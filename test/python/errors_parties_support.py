@@ -264,3 +264,210 @@ def _(group):
 @example(Error, "An average with weights by name", "weights must map the owners of the copies to numbers, got ")
 def _(owner, device, group):
     sojourn.average(nn.Linear(2, 2).to(group.device), {owner: nn.Linear(2, 2).to(device)}, weights={"alice": 1})
+
+
+@example(Error, "A party without a name", 'party must be a name, such as "a", or None, got 7')
+def _():
+    sojourn.table_spec(None, {"age": torch.int64}, party=7)
+
+
+@example(Error, "A private table of a party", "it is private and of party 'a', and private tables do not take part in")
+def _():
+    sojourn.table_spec(None, {"age": torch.int64}, {"age": (0, 100)}, policy="private", party="a")
+
+
+@example(
+    Error,
+    "A compiled step of one party",
+    "a step of several owners has 2 to 16 parties, got 1 (a); for one owner, leave party out",
+)
+def _():
+    with sojourn.offline():
+        sojourn.compile(
+            lambda x: x.mean(),
+            tables={"houses": sojourn.table_spec(96, {"age": torch.int64}, party="a")},
+            batches=lambda houses: houses.batches("age", size=16),
+        )
+
+
+HOUSES = {
+    "first": sojourn.table_spec(96, {"age": torch.int64}, party="a"),
+    "second": sojourn.table_spec(96, {"age": torch.int64}, party="b"),
+}
+
+
+@example(
+    Error, "A table of no party beside others", "table 'third' is of no party, but the step is one of the parties a, b"
+)
+def _():
+    with sojourn.offline():
+        sojourn.compile(
+            lambda x: x.sum(),
+            tables={**HOUSES, "third": sojourn.table_spec(96, {"age": torch.int64})},
+            batches=lambda first, second, third: third.batches("age", size=16),
+        )
+
+
+@example(Error, "Described tables of one owner, pooled", "described for one owner, and sojourn.pooled joins tables of")
+def _():
+    houses = sojourn.table_spec(96, {"age": torch.int64})
+    with sojourn.offline():
+        sojourn.compile(
+            lambda x: x.sum(),
+            tables={"first": houses, "second": houses},
+            batches=lambda first, second: sojourn.pooled(first, second).batches("age", size=16),
+        )
+
+
+@example(Error, "Described and plain tables, pooled", "cannot be joined: one is described for a party of a step ahead")
+def _(columns):
+    with sojourn.offline():
+        sojourn.compile(
+            lambda x: x.sum(),
+            tables=HOUSES,
+            batches=lambda first, second: sojourn.pooled(first, sojourn.plain(columns)).batches("age", size=16),
+        )
+
+
+@example(Error, "Described tables in a group", "is described ahead of time, and a group has tables of its members")
+def _(group):
+    with sojourn.offline():
+        sojourn.compile(
+            lambda x: x.sum(),
+            tables=HOUSES,
+            batches=lambda first, second: group.rows(first, second).batches("age", size=16),
+        )
+
+
+@example(
+    Error,
+    "Pooled tables of parties without numbers of rows",
+    "the number of rows of table 'first' is not known: the table was described without a number of rows",
+)
+def _():
+    with sojourn.offline():
+        sojourn.compile(
+            lambda x: x.sum(),
+            tables={name: sojourn.table_spec(None, {"age": torch.int64}, party=name[0]) for name in HOUSES},
+            batches=lambda first, second: sojourn.pooled(first, second).batches("age", size=16),
+        )
+
+
+@example(
+    Error,
+    "Batches of a joined table beside others",
+    "the steps take batches of 2 tables, one of them joined; give the batches of a joined table alone",
+    "torch.cat",
+)
+def _():
+    with sojourn.offline():
+        sojourn.compile(
+            lambda x, y: x.mean(),
+            tables=HOUSES,
+            batches=lambda first, second: [
+                sojourn.pooled(first, second).batches("age", size=16),
+                first.batches("age", size=16),
+            ],
+        )
+
+
+@example(
+    Error, "A short batch of full ones", "short is 3, but no batch of table 'first+second' is short: its 192 rows are"
+)
+def _():
+    with sojourn.offline():
+        sojourn.compile(
+            lambda x: x.sum(),
+            tables=HOUSES,
+            batches=lambda first, second: sojourn.pooled(first, second).batches("age", size=16),
+            short=3,
+        )
+
+
+@example(
+    Error, "A party that is in no batch", "no batch of 8 rows has a row of table 'small'; compile the step for larger"
+)
+def _():
+    with sojourn.offline():
+        sojourn.compile(
+            lambda x: x.sum(),
+            tables={**HOUSES, "small": sojourn.table_spec(1, {"age": torch.int64}, party="c")},
+            batches=lambda first, second, small: sojourn.pooled(first, second, small).batches(
+                "age", size=8, drop_last=True
+            ),
+        )
+
+
+@example(Error, "A compiled step with a party too few", "nobody plays party 'b' of the program", "its parties: a, b")
+def _(owner, joint_program):
+    joint_program.run({"a": owner})
+
+
+@example(Error, "A compiled step with an unknown party", "the program has no party 'c' (its parties: 'a', 'b')")
+def _(owner, other, joint_program):
+    joint_program.run({"a": owner, "b": other, "c": owner})
+
+
+@example(
+    Error, "A party that is played by its address", "must map the program's parties to owners, got 'b': 'hospital'"
+)
+def _(owner, joint_program):
+    joint_program.run({"a": owner, "b": "hospital"})
+
+
+@example(
+    Error, "An owner that plays two of three parties", "parties 'a' and 'b' are played by one owner, but others not"
+)
+def _(owner, other):
+    with sojourn.offline():
+        program = sojourn.compile(
+            lambda x: x.sum(),
+            tables={name: sojourn.table_spec(96, {"age": torch.int64}, party=name) for name in "abc"},
+            batches=lambda a, b, c: sojourn.pooled(a, b, c).batches("age", size=16),
+        )
+    program.run({"a": owner, "b": owner, "c": other})
+
+
+@example(Error, "A compiled step of one owner with parties", "compiled for one owner, and has no parties to play")
+def _(owner, other, program):
+    program.run({"a": owner, "b": other})
+
+
+@example(
+    Error, "A compiled step of one owner in a group", "compiled for one owner, but runs at the group of local, local"
+)
+def _(group, program):
+    program.run(group)
+
+
+@example(Error, "A group with a member too few", "has 3 parties (a, b, c), but the group of local, local has 2 members")
+def _(group):
+    with sojourn.offline():
+        program = sojourn.compile(
+            lambda x: x.sum(),
+            tables={name: sojourn.table_spec(96, {"age": torch.int64}, party=name) for name in "abc"},
+            batches=lambda a, b, c: sojourn.pooled(a, b, c).batches("age", size=16),
+        )
+    program.run(group)
+
+
+@example(
+    Error,
+    "A party's table with other columns",
+    "dataset 'flats' at local is not table 'b' of party 'b' of the compiled step: it has no column 'ill'",
+)
+def _(owner, houses, other, columns, joint_program):
+    other.register("flats", {"age": columns["age"], "dose": columns["dose"]}, policy="open")
+    joint_program.run({"a": owner, "b": other}, tables={"a": "houses", "b": "flats"})
+
+
+@example(
+    Error,
+    "Parties' tables in other proportions",
+    "batch 0 of an epoch takes 11 of 'a' and 5 of 'b', but the step was compiled for tables in other proportions "
+    "(first 8 of 'a' and 8 of 'b')",
+    "fit tables of any size",
+)
+def _(owner, houses, other, columns, joint_program):
+    other.register("half", {name: values[:48] for name, values in columns.items()}, policy="open")
+    joint_program.run({"a": owner, "b": other}, tables={"a": "houses", "b": "half"})

@@ -103,6 +103,8 @@ NOT_SHOWN = {
         " bytes are malformed",
         "it must have the four programs init, first, steady and short",
         "its short step does not match its batches",
+        "a step for other batches has no program",
+        "cannot run the program in a group: ",
         "an input has an unknown element type or invalid sizes",
         "its loop lists differ in length",
         "its description of results or of the state is not UTF-8 text",
@@ -131,7 +133,8 @@ NOT_SHOWN = {
     ],
     "Members of a group that differ, or a caller of the C++ surface (`test/owner/JointStepTest.cpp`, "
     "`test/frontend/PartiesTest.cpp`)": [
-        "a table that is described ahead of time does not take part in groups yet",
+        '\', but the device records for one owner; name the parties of the step: Offline offline({"a", "b"})',
+        "the parties of the step",
         " could not be sent to the owner",
         "' is no public key of an owner, expected 64 hexadecimal digits",
         "this group has ended, because its members may stand at different steps: make a new one with "

@@ -171,6 +171,10 @@ class World:
         """Compiled for batches of an open table `houses`."""
         return compiled("houses", "open")
 
+    def _joint_program(self):
+        """Compiled for parties a and b, over batches of their tables as one; `houses` fits both."""
+        return compiled_for("ab")
+
     def _private_program(self):
         return compiled("patients", "private")
 
@@ -209,10 +213,25 @@ def served() -> OwnerProcess:
     return process
 
 
+COLUMNS = {"age": torch.int64, "dose": torch.float64, "ill": torch.int64}
+
+
 def compiled(name, policy):
     """A training step over batches of such a table as `World` registers."""
-    columns = {"age": torch.int64, "dose": torch.float64, "ill": torch.int64}
     bounds = {"age": (0, 100), "dose": (0, 2), "ill": (0, 1)} if policy == "private" else None
+    tables = {name: sojourn.table_spec(96, COLUMNS, policy=policy, bounds=bounds)}
+    return trained_over(tables, lambda **tables: tables[name].batches(["age", "dose"], label="ill", size=16))
+
+
+def compiled_for(parties):
+    """The same over tables of several parties."""
+    tables = {name: sojourn.table_spec(96, COLUMNS, party=name) for name in parties}
+    return trained_over(
+        tables, lambda **tables: sojourn.pooled(*tables.values()).batches(["age", "dose"], label="ill", size=16)
+    )
+
+
+def trained_over(tables, batches):
     kept = {}
 
     def init():
@@ -226,12 +245,7 @@ def compiled(name, policy):
         return ()
 
     with sojourn.offline() as device:
-        return sojourn.compile(
-            train,
-            init=init,
-            tables={name: sojourn.table_spec(96, columns, policy=policy, bounds=bounds)},
-            batches=lambda **tables: tables[name].batches(["age", "dose"], label="ill", size=16),
-        )
+        return sojourn.compile(train, init=init, tables=tables, batches=batches)
 
 
 @dataclasses.dataclass(frozen=True)

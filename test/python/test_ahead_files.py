@@ -110,11 +110,13 @@ def test_other_versions_are_refused(whole, refusal):
     artifact = Artifact.Artifact.GetRootAs(content, 0)
     assert artifact.Version() == 4
     place = field(artifact, 0)
-    for version in (1, 2, 3, 5):
+    for version in (1, 2, 3, 6):
         content[place : place + 4] = version.to_bytes(4, "little")
         # Older versions had no checksum; every later one will have it.
         text = refusal(bytes(content) if version < 3 else stamped(content))
-        assert f"has artifact version {version}, this build reads 4; compile it again" in text
+        assert f"has artifact version {version}, this build reads 4 and 5; compile it again" in text
+    content[place : place + 4] = (5).to_bytes(4, "little")
+    assert "it has 0 parties and version 5" in refusal(stamped(content))
     assert is_damaged(refusal(content), content)
 
 
