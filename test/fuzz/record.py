@@ -250,7 +250,7 @@ def compiled(batches=None, short=None, tables=None):
 
 
 def artifacts():
-    """On inputs; over batches of a table, the last of them short; over a split of a private one."""
+    """On inputs; over batches of a table, the last of them short; over a split of a private one; of two parties."""
     yield "inputs", compiled()
     kinds = {"a": torch.float64, "b": torch.float64, "y": torch.int64}
     table = sojourn.table_spec(41, kinds, categories={"y": ["no", "yes"]})
@@ -260,6 +260,9 @@ def artifacts():
     table = sojourn.table_spec(None, kinds, bounds=bounds, policy="private")
     part = lambda points: points.split(0.5, seed=2)[0].batches(["a", "b"], label="y", size=4, epochs=2, drop_last=True)
     yield "private", compiled(part, tables={"points": table})
+    parties = {name: sojourn.table_spec(rows, kinds, party=name) for name, rows in (("north", 21), ("south", 14))}
+    joined = lambda north, south: sojourn.pooled(north, south).batches(["a", "b"], label="y", size=8)
+    yield "parties", compiled(joined, short=3, tables=parties)
 
 
 CSV, TSV, NPZ, ARROW, RESTING = range(5)  # formats of test/fuzz/Tables.cpp

@@ -242,3 +242,47 @@ def test_commands_about_other_owners(served):
     )
     assert "bob is removed" in pair.command(0, "peer", "remove", "bob")
     assert "no other owner is registered" in pair.command(0, "peer", "list")
+
+
+def test_a_compiled_program_runs_at_served_owners(served, rng, tmp_path):
+    """Compiled without them, by the parties' roles; each plays one."""
+    three, seed = served(30, 18, 24), rng.randrange(1000)
+    options = {"label": "relapse", "size": 12, "epochs": 2, "seed": seed}
+    kinds = dict.fromkeys(COLUMNS, torch.float32) | {"relapse": torch.int64}
+    kept = {}
+
+    def init():
+        net = network(seed).to(device)
+        kept.update(net=net, optimizer=torch.optim.SGD(net.parameters(), lr=0.1))
+        return net
+
+    def step(x, y):
+        kept["optimizer"].zero_grad()
+        loss = torch.nn.functional.cross_entropy(kept["net"](x), y)
+        loss.backward()
+        kept["optimizer"].step()
+        return loss.detach()
+
+    with sojourn.offline() as device:
+        program = sojourn.compile(
+            step,
+            init=init,
+            tables={
+                name: sojourn.table_spec(len(data["age"]), kinds, party=name) for name, data in zip("abc", three.data)
+            },
+            batches=lambda a, b, c: sojourn.pooled(a, b, c).batches(COLUMNS, **options),
+        )
+    program.save(tmp_path / "train.sojourn")
+    program = sojourn.load(tmp_path / "train.sojourn")
+    found = program.run(dict(zip("abc", three.owners)), tables=dict.fromkeys("abc", "patients"), per_trip=3)
+    net = network(seed)
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+    expected = []
+    for x, y in three.pooled.batches(COLUMNS, **options):
+        optimizer.zero_grad()
+        expected.append(torch.nn.functional.cross_entropy(net(x), y))
+        expected[-1].backward()
+        optimizer.step()
+    close(torch.stack(found), torch.stack(expected).detach(), 1e-4)
+    for name, value in program.state().items():
+        close(value, net.state_dict()[name], 1e-4)
