@@ -9,6 +9,7 @@
 #include "frontend/tables/JoinedRows.h"
 #include "frontend/tables/Rows.h"
 #include "frontend/flight/Flights.h"
+#include "frontend/flight/Named.h"
 #include "runtime/privacy/Plan.h"
 #include "runtime/signing/SigningKey.h"
 
@@ -57,6 +58,24 @@ void Owner::share(const std::string &name, const std::vector<Owner> &with, const
     keys.push_back(signing::keyText(other.session()->connection().memberKey()));
   }
   registrar_->share(name, keys, level);
+}
+
+std::vector<ValueInfo> Owner::values(const std::string &tag) const {
+  std::vector<ValueInfo> all;
+  for (NamedValueInfo &info : frontend::namedValues(session_, tag)) {
+    all.push_back({std::move(info.name), std::move(info.tags), scalarTypeOf(info.element), std::move(info.dims),
+                   info.bytes, info.namedMs, info.usedMs, info.leaseMs});
+  }
+  return all;
+}
+
+std::vector<at::Tensor> Owner::takeValues(const std::vector<std::string> &names) const {
+  return frontend::takeValues(session_, names);
+}
+void Owner::releaseNames(const std::vector<std::string> &names) const { frontend::releaseNames(session_, names); }
+
+void nameValues(const std::vector<std::pair<std::string, at::Tensor>> &values, const std::vector<std::string> &tags) {
+  frontend::nameValues(values, tags);
 }
 
 void Owner::flush() const { frontend::flush(session_); }

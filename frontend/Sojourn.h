@@ -81,6 +81,17 @@ struct RegisterOptions {
   std::map<std::string, std::pair<std::string, std::string>> boundTexts = {};
 };
 
+/// A value at an owner that has a name.
+struct ValueInfo {
+  std::string name;
+  std::vector<std::string> tags;
+  at::ScalarType dtype;
+  std::vector<int64_t> shape;
+  uint64_t bytes = 0;              ///< of its elements
+  int64_t namedMs = 0, usedMs = 0; ///< milliseconds since 1970
+  int64_t leaseMs = 0;             ///< how long it keeps the name after its last use
+};
+
 /// A connection to one owner. Copies share it.
 class Owner {
 public:
@@ -105,6 +116,13 @@ public:
   /// Says what other owners may see of a table of an embedded owner in steps of a group (`parties`): "clear", whatever
   /// the client may see, too, or "none". Throws Error at any other owner.
   void share(const std::string &name, const std::vector<Owner> &with, const std::string &level = "clear") const;
+  /// Values here to which this client has given names (`nameValues`), in the order of names; with a tag, or all.
+  std::vector<ValueInfo> values(const std::string &tag = "") const;
+  /// Values by their names, in one request: all of them, or an Error that lists the names there are. Later updates in
+  /// place change the value that has the name, here and after this session.
+  std::vector<at::Tensor> takeValues(const std::vector<std::string> &names) const;
+  /// Takes names away, all or none; a value goes where no session has it.
+  void releaseNames(const std::vector<std::string> &names) const;
   /// Sends all recorded work that was not sent yet.
   void flush() const;
   void close() const;
@@ -115,6 +133,13 @@ private:
   std::shared_ptr<frontend::Session> session_;
   std::shared_ptr<frontend::Registrar> registrar_;
 };
+
+/// Gives remote tensors of one owner names in the account of this client, all of them or none: they stay at the owner
+/// when the session ends, until they are released or nobody has used them for the owner's lease, and updates in place
+/// go along. A name that another value has moves. Throws Error within a step, for views, and for tensors of a group;
+/// Refused without an identity.
+void nameValues(const std::vector<std::pair<std::string, at::Tensor>> &values,
+                const std::vector<std::string> &tags = {});
 
 /// Several owners, whose tables are used as one: steps on its device are computed by all of them together, one message
 /// to each, and committed by all or by none. Copies share it.

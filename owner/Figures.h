@@ -15,7 +15,7 @@ struct Figures {
   std::array<uint64_t, kCodes> refused{};
   uint64_t requests = 0, steps = 0; ///< answered and committed since the start
   double seconds = 0;               ///< since the start
-  size_t sessions = 0, anonymousSessions = 0, values = 0;
+  size_t sessions = 0, anonymousSessions = 0, values = 0, namedValues = 0;
   size_t valueBytes = 0, anonymousValueBytes = 0, valueBytesMost = 0;
   size_t requestsUnderWay = 0;
   size_t smallRunning = 0, smallWaiting = 0, largeRunning = 0, largeWaiting = 0;

@@ -62,6 +62,9 @@ struct Limits {
   int64_t goneMs = int64_t{10} * 60 * 1000;
   /// Bytes behind all handles and uploads of all sessions; 0: half of the machine's memory. Shares: Holdings.h.
   size_t handleBytes = 0;
+  /// Values of one account that have names, and how long one keeps its name after its last use.
+  size_t namedValues = 1'024;
+  int64_t nameLeaseMs = int64_t{7} * 24 * 3600 * 1000;
   /// Uploads that one session may have under way ahead of its steps.
   size_t uploadsPerSession = 1u << 17;
   size_t programsPerSession = kProgramsPerSession;

@@ -181,6 +181,10 @@ static uint64_t sessionOf(const wire::Request &request) {
   case wire::RequestBody_ListDatasets: return request.body_as_ListDatasets()->session();
   case wire::RequestBody_Join: return request.body_as_Join()->session();
   case wire::RequestBody_Borrow: return request.body_as_Borrow()->session();
+  case wire::RequestBody_NameValues: return request.body_as_NameValues()->session();
+  case wire::RequestBody_ListValues: return request.body_as_ListValues()->session();
+  case wire::RequestBody_TakeValues: return request.body_as_TakeValues()->session();
+  case wire::RequestBody_ReleaseNames: return request.body_as_ReleaseNames()->session();
   default: return 0;
   }
 }
@@ -279,6 +283,10 @@ llvm::Expected<sojourn::wire::Message> OwnerState::serve(const wire::Request &re
   case wire::RequestBody_Watch: return watch(*request.body_as_Watch());
   case wire::RequestBody_Join: return join(*request.body_as_Join());
   case wire::RequestBody_Borrow: return borrow(*request.body_as_Borrow());
+  case wire::RequestBody_NameValues: return nameValues(*request.body_as_NameValues());
+  case wire::RequestBody_ListValues: return listValues(*request.body_as_ListValues(), connection);
+  case wire::RequestBody_TakeValues: return takeValues(*request.body_as_TakeValues());
+  case wire::RequestBody_ReleaseNames: return releaseNames(*request.body_as_ReleaseNames());
   case wire::RequestBody_NONE: break;
   }
   return requestError(wire::ErrorCode_Malformed, "unknown kind of request " + Twine(unsigned(request.body_type())));

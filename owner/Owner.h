@@ -8,6 +8,7 @@
 #include "owner/Environment.h"
 #include "owner/Figures.h"
 #include "owner/Limits.h"
+#include "owner/NamedValues.h"
 #include "owner/Peer.h"
 #include "owner/Sharing.h"
 #include "owner/peers/PeerRecord.h"
@@ -161,6 +162,11 @@ public:
   /// Also beside other processes with this store.
   llvm::Expected<size_t> archivePrograms(const std::string &path);
   llvm::Expected<LoggedBefore> loggedBefore();
+
+  /// Values that clients have given names; of one client, or of all where it is empty.
+  std::vector<NamedValueInfo> namedValues(const std::string &client = "");
+  /// Takes a name away; the value goes where no session has it.
+  llvm::Error releaseName(const std::string &client, const std::string &name);
 
   Figures figures() const;
   /// Requests answered and steps committed since this object was made.

@@ -30,6 +30,7 @@ Figures Owner::figures() const {
   figures.sessions = sessions.count();
   figures.anonymousSessions = sessions.count("");
   figures.values = sessions.handleCount();
+  figures.namedValues = sessions.names.count();
   figures.valueBytes = sessions.holdings.used();
   figures.anonymousValueBytes = sessions.holdings.used("");
   figures.valueBytesMost = sessions.holdings.share(kLocalClient);

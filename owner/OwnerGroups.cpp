@@ -74,6 +74,7 @@ llvm::Expected<std::vector<Handle>> OwnerState::lent(const wire::Borrow &request
       return requestError(wire::ErrorCode_Handle, "no session of this client has handle " + Twine(id));
     }
     found.push_back(handle->second);
+    found.back().named = nullptr; // commits of the group change a value of their own
   }
   return found;
 }

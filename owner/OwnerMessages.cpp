@@ -36,8 +36,21 @@ void Owner::tidy() noexcept {
 
 void OwnerState::tidy() {
   std::vector<std::shared_ptr<Session>> gone;
-  std::lock_guard lock(mutex);
-  gone = sessions.tidy();
+  NamedValues::Gone memory;
+  std::vector<std::string> clients;
+  {
+    std::lock_guard lock(mutex);
+    gone = sessions.tidy();
+    memory = sessions.names.tidy();
+    clients = sessions.names.accounts();
+  }
+  for (const std::string &client : clients) {
+    auto key = accounts->ledger().keyOf(client);
+    if (client != kLocalClient && key && !*key) { // it was removed
+      std::lock_guard lock(mutex);
+      sessions.names.releaseAll(client);
+    }
+  }
 }
 
 std::shared_ptr<const void> Owner::room(uint64_t session, size_t bytes, sojourn::wire::Message &refusal) noexcept {

@@ -84,6 +84,11 @@ public:
   llvm::Expected<sojourn::wire::Message> bye(const wire::Bye &request);
   llvm::Expected<sojourn::wire::Message> join(const wire::Join &request);
   llvm::Expected<sojourn::wire::Message> borrow(const wire::Borrow &request);
+  llvm::Expected<sojourn::wire::Message> nameValues(const wire::NameValues &request);
+  llvm::Expected<sojourn::wire::Message> listValues(const wire::ListValues &request, uint64_t connection);
+  llvm::Expected<sojourn::wire::Message> takeValues(const wire::TakeValues &request);
+  llvm::Expected<sojourn::wire::Message> releaseNames(const wire::ReleaseNames &request);
+  uint8_t readsOf(const LabelPtr &label);
   /// Values of another session of the same client, as they stand.
   llvm::Expected<std::vector<Handle>> lent(const wire::Borrow &request);
   llvm::Expected<std::vector<ProgramRecord>> programs(bool withText, const std::string &prefix = "");

@@ -54,6 +54,10 @@ RefusedRequest::RefusedRequest(const wire::Request &request) : kind(wire::EnumNa
     session = request.body_as_GetBudget()->session();
     tables = nameOf(request.body_as_GetBudget()->dataset());
     break;
+  case wire::RequestBody_NameValues: session = request.body_as_NameValues()->session(); break;
+  case wire::RequestBody_ListValues: session = request.body_as_ListValues()->session(); break;
+  case wire::RequestBody_TakeValues: session = request.body_as_TakeValues()->session(); break;
+  case wire::RequestBody_ReleaseNames: session = request.body_as_ReleaseNames()->session(); break;
   default: break;
   }
 }

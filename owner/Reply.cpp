@@ -145,6 +145,26 @@ Message progressReply(uint32_t steps) {
   return finish(builder, wire::ReplyBody_Progress, wire::CreateProgress(builder, steps).Union());
 }
 
+Message namedValuesReply(llvm::ArrayRef<NamedValueInfo> values, llvm::ArrayRef<uint8_t> reads, int64_t leaseMs) {
+  FlatBufferBuilder builder;
+  std::vector<Offset<wire::NamedValue>> all;
+  for (size_t at = 0; at < values.size(); ++at) {
+    const NamedValueInfo &value = values[at];
+    auto name = text(builder, value.name);
+    std::vector<Offset<flatbuffers::String>> tags;
+    for (const std::string &tag : value.tags) {
+      tags.push_back(text(builder, tag));
+    }
+    auto tagsVector = builder.CreateVector(tags);
+    auto dims = builder.CreateVector(value.type.dims.data(), value.type.dims.size()),
+         strides = builder.CreateVector(value.strides);
+    all.push_back(wire::CreateNamedValue(builder, name, tagsVector, static_cast<uint8_t>(value.type.element), dims,
+                                         strides, value.type.bytes(), value.namedMs, value.usedMs, reads[at]));
+  }
+  auto body = wire::CreateNamedValues(builder, builder.CreateVector(all), leaseMs);
+  return finish(builder, wire::ReplyBody_NamedValues, body.Union());
+}
+
 Message joinedReply(bool masked) {
   FlatBufferBuilder builder;
   return finish(builder, wire::ReplyBody_Joined, wire::CreateJoined(builder, masked).Union());

@@ -6,6 +6,7 @@
 #include "owner/Accounts.h"
 #include "owner/Catalogue.h"
 #include "owner/Handshake.h"
+#include "owner/NamedValues.h"
 #include "owner/RequestError.h"
 #include "runtime/HostTensor.h"
 #include "runtime/wire/Message.h"
@@ -32,6 +33,8 @@ Message committedReply(uint32_t steps, const std::optional<RequestError> &failur
 Message progressReply(uint32_t steps);
 /// `masked`: some table is shared with a member as sums alone.
 Message joinedReply(bool masked);
+/// `reads`: of each value, as the message says it.
+Message namedValuesReply(llvm::ArrayRef<NamedValueInfo> values, llvm::ArrayRef<uint8_t> reads, int64_t leaseMs);
 /// Of a published value of private tables.
 struct ReleaseNote {
   double error = 0; ///< standard deviation of the noise; NaN: not linear in it

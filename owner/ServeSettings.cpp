@@ -19,7 +19,7 @@ using llvm::Twine;
 
 namespace {
 
-constexpr double kStepSeconds = 600, kWeek = 7 * 24 * 3600;
+constexpr double kStepSeconds = 600, kWeek = 7 * 24 * 3600, kYears = 10 * 366 * 24 * 3600.0;
 /// Of one processor in a second, at best: products of matrices.
 constexpr double kOperationsPerSecond = 1e10;
 constexpr double kBytesMost = 1e15, kOperationsMost = 9e15;
@@ -111,6 +111,13 @@ const NumberSetting kNumbers[] = {
     {"values", "per_session", "", "values of one session", 1, 1 << 24, true,
      [](const ServeSettings &s) { return static_cast<double>(s.limits.handlesPerSession); },
      [](ServeSettings &s, double value) { s.limits.handlesPerSession = whole<size_t>(value); }},
+    {"values", "named_per_client", "", "values of one client that have names", 0, 65'536, true,
+     [](const ServeSettings &s) { return static_cast<double>(s.limits.namedValues); },
+     [](ServeSettings &s, double value) { s.limits.namedValues = whole<size_t>(value); }},
+    {"values", "lease_seconds", "--value-lease-seconds",
+     "time that a value keeps its name, and its memory, after its last use", 1, kYears, false,
+     [](const ServeSettings &s) { return static_cast<double>(s.limits.nameLeaseMs) / 1000; },
+     [](ServeSettings &s, double value) { s.limits.nameLeaseMs = whole<int64_t>(1000 * value); }},
     {"programs", "most", "--max-programs",
      "limit on the programs of one's own process in the log; any other client has a tenth, beyond which its oldest "
      "programs go to archives in the store, and clients without an identity have a twentieth together, beyond which "

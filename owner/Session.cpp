@@ -153,6 +153,10 @@ void Sessions::dropHandle(Session &session, uint64_t id) {
   session.elsewhere.erase(id);
   auto found = session.handles.find(id);
   if (found != session.handles.end()) {
+    if (found->second.named) {
+      names.leave(session, found->second);
+      session.named.erase(id);
+    }
     session.dropped.add(found->second.value.id, std::move(found->second.memory));
     letGo(session, found->second.held);
     session.handles.erase(found);
@@ -360,6 +364,9 @@ std::vector<std::shared_ptr<Session>> Sessions::tidy() {
 void Sessions::drop(Map::iterator at) {
   dropped.push_back(at->second); // first what may fail
   Session &session = *at->second;
+  for (uint64_t id : session.named) {
+    names.leave(session, session.handles.at(id));
+  }
   holdings.remove(session.account, session.held);
   uploads.remove(session.account, session.uploading);
   replies.forget(session.last, session.account);

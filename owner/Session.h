@@ -8,6 +8,7 @@
 #include "owner/Holdings.h"
 #include "owner/Label.h"
 #include "owner/Limits.h"
+#include "owner/NamedValues.h"
 #include "owner/PlanCache.h"
 #include "owner/RememberedReplies.h"
 #include "owner/ReplyTime.h"
@@ -44,8 +45,9 @@ struct Handle {
   Value value;
   std::shared_ptr<runtime::Buffer> memory; ///< of the value, which another worker can have, too
   LabelPtr label;
-  size_t held = 0;        ///< bytes that count for its account
-  bool isLeaving = false; ///< released by a step that is under way
+  size_t held = 0;                             ///< bytes that count for its account
+  bool isLeaving = false;                      ///< released by a step that is under way
+  std::shared_ptr<NamedValue> named = nullptr; ///< that commits to it change; or null
 };
 
 /// Memory of a value, in bytes: buffer, entry, sizes and label. Labels with one source are shared and cost nothing.
@@ -138,6 +140,7 @@ struct Session {
   std::optional<int64_t> goneMs;                       ///< since when that connection is closed and no request runs
   std::unordered_map<uint64_t, Handle> handles;        ///< by the client's own ids
   std::unordered_map<uint64_t, PartialUpload> uploads; ///< by the client's own numbers
+  std::set<uint64_t> named;                            ///< handles that follow values with names
   std::shared_ptr<Group> group;                        ///< its steps are joint; else null
   std::unordered_set<uint64_t> elsewhere;              ///< handles whose values other members of the group have
   std::map<runtime::ProgramHash, PlanKey> programs;    ///< what it may refer to by hash
@@ -176,8 +179,8 @@ class Sessions {
 public:
   Sessions(const Environment &environment, const Limits &limits, WorkerStub &worker)
       : holdings(limits.handleBytes), requests(limits.requests), uploads(holdings.most()),
-        replies(limits.rememberedReplyBytes, limits.rememberedBytes), environment(environment), limits(limits),
-        worker(worker) {}
+        names(holdings, environment, limits), replies(limits.rememberedReplyBytes, limits.rememberedBytes),
+        environment(environment), limits(limits), worker(worker) {}
 
   /// `connection`: over which the request came; 0 where there is none, as within a process.
   llvm::Expected<uint64_t> begin(std::string client, std::string account, uint64_t connection = 0,
@@ -238,6 +241,8 @@ public:
   Shares requests;
   /// Bytes of uploads, of those of `holdings`.
   Shares uploads;
+  /// Values that outlive their sessions; their bytes are among `holdings`.
+  NamedValues names;
   /// Those that end by themselves, in the log.
   AccountLines ended{kSessionLines, kSessionLineMs, "sessions ended", "of"};
 

@@ -33,7 +33,7 @@ using nlohmann::json;
 namespace {
 
 /// Of a request to the socket, and of waiting for its answer.
-constexpr size_t kRequestMost = 64;
+constexpr size_t kRequestMost = 4'096;
 constexpr nng_duration kAnswerMs = 5'000;
 
 size_t residentBytes() {
@@ -79,6 +79,7 @@ json statusJson(const Figures &figures, const ServeSettings &settings) {
           {"sessions", {{"all", figures.sessions}, {"without_identity", figures.anonymousSessions}}},
           {"values",
            {{"count", figures.values},
+            {"named", figures.namedValues},
             {"bytes", figures.valueBytes},
             {"bytes_without_identity", figures.anonymousValueBytes},
             {"bytes_most", figures.valueBytesMost}}},
@@ -96,6 +97,41 @@ json statusJson(const Figures &figures, const ServeSettings &settings) {
           {"memory_bytes", residentBytes()},
           {"descriptors", openDescriptors()},
           {"settings", settingsJson(settings)}};
+}
+
+json namedValuesJson(std::vector<NamedValueInfo> values) {
+  json all = json::array();
+  for (const NamedValueInfo &value : values) {
+    json tags = json::array();
+    for (const std::string &tag : value.tags) {
+      tags.push_back(printableName(tag));
+    }
+    all.push_back({{"client", printableName(value.account)},
+                   {"name", printableName(value.name)},
+                   {"tags", std::move(tags)},
+                   {"dtype", std::string(runtime::elementName(value.type.element))},
+                   {"shape", std::vector<int64_t>(value.type.dims.begin(), value.type.dims.end())},
+                   {"bytes", value.type.bytes()},
+                   {"named_ms", value.namedMs},
+                   {"used_ms", value.usedMs},
+                   {"lease_ms", value.leaseMs},
+                   {"sessions", value.followers}});
+  }
+  return all;
+}
+
+/// Answers a request of the data owner's: by the account of the socket.
+std::string answerTo(std::string_view request, Owner &owner, const ServeSettings &settings) {
+  const json asked = json::parse(request, nullptr, /*allow_exceptions=*/false);
+  const std::string what = asked.is_object() ? asked.value("ask", "") : "";
+  if (what == "values") {
+    return json{{"named_values", namedValuesJson(owner.namedValues(asked.value("client", "")))}}.dump();
+  }
+  if (what == "release") {
+    llvm::Error error = owner.releaseName(asked.value("client", ""), asked.value("name", ""));
+    return json{{"released", error ? llvm::toString(std::move(error)) : ""}}.dump();
+  }
+  return statusJson(owner.figures(), settings).dump();
 }
 
 /// The folder of the sockets, one for each server of the store.
@@ -146,6 +182,7 @@ std::string metricsText(const Figures &figures) {
   out << "sojourn_sessions{identity=\"yes\"} " << figures.sessions - figures.anonymousSessions
       << "\nsojourn_sessions{identity=\"no\"} " << figures.anonymousSessions << '\n';
   one("sojourn_values", "gauge", "Values that clients keep.", static_cast<double>(figures.values));
+  one("sojourn_named_values", "gauge", "Values that have names.", static_cast<double>(figures.namedValues));
   head("sojourn_value_bytes", "gauge", "Bytes of values that clients keep, by whether they have an identity.");
   out << "sojourn_value_bytes{identity=\"yes\"} " << figures.valueBytes - figures.anonymousValueBytes
       << "\nsojourn_value_bytes{identity=\"no\"} " << figures.anonymousValueBytes << '\n';
@@ -249,7 +286,12 @@ void StatusServer::State::answer() {
     if (result != 0) {
       continue;
     }
-    const std::string text = statusJson(owner.figures(), settings).dump();
+    std::string text;
+    try {
+      text = answerTo({static_cast<const char *>(nng_msg_body(message)), nng_msg_len(message)}, owner, settings);
+    } catch (const std::exception &exception) { // of another type than expected
+      text = json{{"problem", exception.what()}}.dump();
+    }
     nng_msg_clear(message);
     if (nng_msg_append(message, text.data(), text.size()) != 0 || nng_sendmsg(socket, message, 0) != 0) {
       nng_msg_free(message);
@@ -322,7 +364,7 @@ llvm::Expected<std::unique_ptr<StatusServer>> StatusServer::start(Owner &owner, 
 }
 
 /// Asks one server. `isOver`: its process has ended.
-static std::optional<std::string> askServer(const std::string &address, bool &isOver) {
+static std::optional<std::string> askServer(const std::string &address, const std::string &request, bool &isOver) {
   nng_socket socket = NNG_SOCKET_INITIALIZER;
   if (nng_req0_open(&socket) != 0) {
     return std::nullopt;
@@ -334,7 +376,7 @@ static std::optional<std::string> askServer(const std::string &address, bool &is
   const int result = nng_dial(socket, address.c_str(), nullptr, 0);
   isOver = result == NNG_ECONNREFUSED;
   if (result == 0 && nng_msg_alloc(&message, 0) == 0) {
-    if (nng_msg_append(message, "status", 6) != 0 || nng_sendmsg(socket, message, 0) != 0) {
+    if (nng_msg_append(message, request.data(), request.size()) != 0 || nng_sendmsg(socket, message, 0) != 0) {
       nng_msg_free(message);
     } else if (nng_recvmsg(socket, &message, 0) == 0) {
       text.emplace(static_cast<const char *>(nng_msg_body(message)), nng_msg_len(message));
@@ -345,7 +387,7 @@ static std::optional<std::string> askServer(const std::string &address, bool &is
   return text;
 }
 
-llvm::Expected<std::vector<std::string>> askServers(const std::string &store) {
+llvm::Expected<std::vector<std::string>> askServers(const std::string &store, const std::string &request) {
   std::vector<std::string> found;
   std::error_code code;
   const fs::path path = folderOf(store);
@@ -356,7 +398,7 @@ llvm::Expected<std::vector<std::string>> askServers(const std::string &store) {
       continue;
     }
     bool isOver = false;
-    if (auto text = askServer(folder.address(name), isOver)) {
+    if (auto text = askServer(folder.address(name), request, isOver)) {
       found.push_back(std::move(*text));
     } else if (std::error_code ignored; isOver && fs::is_socket(fs::symlink_status(entry.path(), ignored))) {
       fs::remove(entry.path(), ignored); // its server was killed
@@ -403,8 +445,9 @@ llvm::Error printStatus(const std::string &store, const ServeSettings &settings,
     out << "\n  running: " << number("/small/running") << " small, " << number("/large/running")
         << " large; waiting: " << number("/small/waiting") << " small, " << number("/large/waiting") << " large\n  "
         << number("/sessions/all") << " sessions, " << number("/sessions/without_identity")
-        << " of clients without an identity\n  " << number("/values/count") << " values of " << number("/values/bytes")
-        << " bytes (" << number("/values/bytes_without_identity") << " of clients without an identity), at most "
+        << " of clients without an identity\n  " << number("/values/count") << " values of sessions and "
+        << number("/values/named") << " with names, of " << number("/values/bytes") << " bytes ("
+        << number("/values/bytes_without_identity") << " of clients without an identity), at most "
         << number("/values/bytes_most") << "\n  " << number("/groups/count") << " groups with other owners, "
         << number("/groups/waiting") << " of them waiting for others; links with " << number("/peers/linked") << " of "
         << number("/peers/registered") << " registered owners, " << number("/peers/bytes_sent") << " bytes sent and "

@@ -216,7 +216,9 @@ RunPart StepRun::part(uint64_t since, bool isPrivate) const {
     }
   }
   for (uint64_t id : releases) {
-    if (auto found = session.handles.find(id); found != session.handles.end() && found->second.value.id >= since) {
+    // What has a name outlives its handle.
+    if (auto found = session.handles.find(id);
+        found != session.handles.end() && found->second.value.id >= since && !found->second.named) {
       drops.push_back(found->second.value.id);
     }
   }
@@ -277,7 +279,7 @@ void StepRun::apply() {
     }
   }
   // The commit allocates nothing.
-  session.dropped.reserve(asked.size() + bound->sentAhead.size() + replaced.size());
+  session.dropped.reserve(asked.size() + bound->sentAhead.size() + 2 * replaced.size());
   releases = std::move(asked);
   for (uint64_t id : releases) {
     if (auto found = session.handles.find(id); found != session.handles.end()) {
@@ -311,6 +313,7 @@ void StepRun::commit(Memory &memory) {
     } else if (results[index].kind == StepResult::Commit) {
       const Replaced &each = replaced[nextReplaced++];
       session.dropped.add(each.id, std::exchange(each.state->memory, std::move(memory[index])));
+      books.sessions.names.committed(*each.state, resultLabels[index], session.dropped);
     }
   }
   kept.clear();

@@ -50,6 +50,8 @@ void addSettings(CLI::App *command, Arguments &arguments);
 llvm::Error takeSettings(Arguments &arguments);
 llvm::Error serveTables(Owner &owner, const Arguments &arguments);
 llvm::Error showStatus(Owner &owner, const Arguments &arguments);
+llvm::Error showValues(Owner &owner, const Arguments &arguments);
+llvm::Error releaseValue(Owner &owner, const Arguments &arguments);
 llvm::Error showCertificate(Owner &owner, const Arguments &arguments);
 
 llvm::Error programs(Owner &owner, const Arguments &arguments);

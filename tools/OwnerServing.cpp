@@ -23,6 +23,14 @@ llvm::Error showStatus(Owner &, const Arguments &arguments) {
   return printStatus(arguments.store, arguments.settings, arguments.asJson, standardOutput());
 }
 
+llvm::Error showValues(Owner &, const Arguments &arguments) {
+  return printNamedValues(arguments.store, arguments.client, arguments.asJson, standardOutput());
+}
+
+llvm::Error releaseValue(Owner &, const Arguments &arguments) {
+  return releaseNamedValue(arguments.store, arguments.client, arguments.name, standardOutput());
+}
+
 llvm::Error showCertificate(Owner &owner, const Arguments &arguments) {
   auto certificate = owner.certificate(arguments.renew);
   if (!certificate) {

@@ -114,7 +114,9 @@ private:
     bool makesStore;
   };
   const Choice &chosen() const {
-    return *std::find_if(choices.begin(), choices.end(), [](const Choice &choice) { return choice.command->parsed(); });
+    // The last one: a command may have further ones below it.
+    return *std::find_if(choices.rbegin(), choices.rend(),
+                         [](const Choice &choice) { return choice.command->parsed(); });
   }
   /// A command that works on the store, and makes it with `makesStore`.
   CLI::App *add(CLI::App &parent, const char *name, const char *what, Action action, bool makesStore = false) {
@@ -315,6 +317,19 @@ private:
                   showStatus, /*makesStore=*/true);
     command->add_option("--config", arguments.config, "TOML file with settings of a new server");
     command->add_flag("--json", arguments.asJson, "as JSON");
+
+    CLI::App *values =
+        add(app, "values",
+            "list the values that clients of the running servers have given names; they are in the memory of a server "
+            "and end with it",
+            showValues);
+    values->add_option("--client", arguments.client, "those of one client");
+    values->add_flag("--json", arguments.asJson, "as JSON");
+    command =
+        add(*values, "release",
+            "take the name of a value away; its memory is free once no connection of the client uses it", releaseValue);
+    command->add_option("name", arguments.name, "the value's name")->required();
+    command->add_option("--client", arguments.client, "the client that gave it")->required();
 
     command = add(app, "programs", "list programs that ran, with the releases of those on private tables", programs);
     CLI::Option *text = command->add_option("--text", arguments.text,

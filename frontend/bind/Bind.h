@@ -22,6 +22,7 @@ void bindReplay(pybind11::module_ &m);
 void bindTable(pybind11::module_ &m);
 void bindTrip(pybind11::module_ &m);
 void bindUses(pybind11::module_ &m);
+void bindValues(pybind11::module_ &m);
 
 /// Calls `follow(committed)`, if it is not None, and lets signals through: where either raises, steps stop.
 std::function<bool(uint64_t)> followerOf(const pybind11::object &follow);

@@ -325,5 +325,6 @@ PYBIND11_MODULE(_sojourn, m) {
   bindTable(m);
   bindTrip(m);
   bindUses(m);
+  bindValues(m);
   bindArtifact(m);
 }

@@ -94,6 +94,7 @@ struct Storage : c10::intrusive_ptr_target {
   c10::intrusive_ptr<Storage> pack;
   int64_t packedAt = 0;
   bool isPack = false;
+  bool isNamed = false; ///< it stays a separate value: a name at the owner follows it
   /// When a step last used it, as its device counts.
   uint64_t usedAt = 0;
   TablesRead reads = TablesRead::None; ///< by the steps that it was computed in

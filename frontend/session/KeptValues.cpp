@@ -68,7 +68,7 @@ std::vector<c10::intrusive_ptr<Storage>> KeptValues::gatherable() {
       continue;
     }
     const bool isKept = storage->handle && !storage->isPacked() && storage->places.empty() && !storage->lost &&
-                        !storage->readAgain && storage->reads != TablesRead::Private &&
+                        !storage->readAgain && !storage->isNamed && storage->reads != TablesRead::Private &&
                         storage->usedAt + when.age <= device_.commits();
     auto &alike = kinds[{storage->dtype, elementsOf(*storage), storage->reads}];
     if (isKept && alike.size() < when.many) {

@@ -67,6 +67,7 @@ from .search import search
 from .specs import number, spec, table_spec
 from .step import flush, step
 from .table import Table, plain
+from .values import NamedValue, name
 
 _sojourn.install(
     _errors, _os.path.dirname(_torch.__file__) + _os.sep, _os.path.dirname(__file__) + _os.sep, list(_INSTALLED)
@@ -128,6 +129,7 @@ __all__ = [
     "ConnectionLost",
     "DeadlineExceeded",
     "Error",
+    "NamedValue",
     "Owner",
     "OwnerError",
     "Parties",
@@ -151,6 +153,7 @@ __all__ = [
     "load",
     "local",
     "loop",
+    "name",
     "number",
     "offline",
     "parties",

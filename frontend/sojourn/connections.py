@@ -55,6 +55,11 @@ def remember_group(group) -> None:
     _groups.add(group)
 
 
+def session_at(device: torch.device):
+    """The open connection to one owner behind a device; None for other devices."""
+    return next((session for session, _ in _open() if device.type == "owner" and session.index == device.index), None)
+
+
 def mark_of(device: torch.device) -> str | None:
     """The text for files about the owner behind a device: its public key, and a random name of this connection."""
     return next((mark for session, mark in _open() if session.index == device.index), None)

@@ -12,7 +12,7 @@ import torch
 
 import _sojourn
 
-from . import checks, connections, notebook, sources
+from . import checks, connections, notebook, sources, values
 from .checks import flag, number, path, text
 from .errors import Error
 from .table import Table
@@ -262,6 +262,32 @@ class Owner(Connected):
     def dataset(self, name: str) -> Table:
         """A table by name. Raises `Error`, with the known names, for an unknown table."""
         return Table(self.session.dataset(text("name", name)), self.session)
+
+    def values(self, tag: str | None = None) -> values.NamedValues:
+        """The values here to which this client has given names (`sojourn.name`), by name; `tag`: those with this tag.
+
+        Printed, the result is a table with name, tags, dtype, shape, bytes, and when a value got its name and was last
+        used.
+        """
+        return values.listed(self.session, "" if tag is None else text("tag", tag))
+
+    def value(self, name: str) -> torch.Tensor | dict[str, torch.Tensor]:
+        """The value with a name, as a remote tensor; of a mapping that was named, a dict with its keys.
+
+        Any connection of the same identity finds it. Later updates in place (an optimizer's, say) change the value that
+        has the name, whichever connection makes them; the last one counts. A value keeps its policy: what is computed
+        from a private table may leave as little as before. Raises `Error`, with the known names, for an unknown name,
+        and inside of a step.
+        """
+        return values.found(self.session, text("name", name))
+
+    def release(self, name: str) -> None:
+        """Takes the name of a value away, or those of a mapping's values.
+
+        The value goes, and its memory, where no tensor of an open connection stands for it. Raises `Error`, with the
+        known names, for an unknown name, and inside of a step.
+        """
+        values.release(self.session, text("name", name))
 
     def programs(self, with_text: bool = False) -> list[dict]:
         """The programs run at this owner, newest last: hash, client, runs, ops and, if `with_text`, the IR."""

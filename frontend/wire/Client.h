@@ -111,6 +111,26 @@ struct TableSearch {
   std::vector<std::string> columns;
 };
 
+/// A value that gets a name.
+struct NameRequest {
+  uint64_t handle = 0;
+  std::string name;
+  std::vector<std::string> tags;
+  std::vector<int64_t> strides; ///< of the storage behind the handle
+};
+
+/// A value at the owner that has a name.
+struct NamedValueInfo {
+  std::string name;
+  std::vector<std::string> tags;
+  Element element;
+  std::vector<int64_t> dims, strides; ///< strides: as many as dims, or none
+  uint64_t bytes = 0;                 ///< of its elements
+  int64_t namedMs = 0, usedMs = 0;    ///< milliseconds since 1970
+  int64_t leaseMs = 0;                ///< how long it keeps the name after its last use
+  uint8_t reads = 2;                  ///< what it was computed from: 0 no table, 1 open ones, 2 others
+};
+
 /// Called with the steps of a message that have committed, while the others run. False: no further one begins.
 /// Does not throw.
 using StepFollower = std::function<bool(uint64_t steps)>;
@@ -190,6 +210,12 @@ public:
   bool join(uint8_t role, const std::string &nonce, const std::vector<signing::PublicKey> &keys);
   /// Gives values of another session of this client at the owner (0: at another member of the group) handles here.
   void borrow(uint64_t from, const std::vector<uint64_t> &handles, const std::vector<uint64_t> &as);
+  /// Names values of this session, all or none.
+  void nameValues(const std::vector<NameRequest> &values);
+  std::vector<NamedValueInfo> namedValues(const std::string &tag);
+  /// Gives values with these names the handles `as` in this session, all or none.
+  std::vector<NamedValueInfo> takeValues(const std::vector<std::string> &names, const std::vector<uint64_t> &as);
+  void releaseNames(const std::vector<std::string> &names);
   uint64_t session() const { return session_; }
   /// 32 random bytes.
   static std::string drawNonce();
@@ -206,6 +232,8 @@ public:
 
 private:
   Answer exchange(flatbuffers::FlatBufferBuilder &request);
+  /// Unsupported, where the owner is of a release that does not know the request.
+  Answer askOfNames(const std::function<void(flatbuffers::FlatBufferBuilder &)> &finish);
   Answer ask(const std::function<void(flatbuffers::FlatBufferBuilder &)> &finish);
   CallStatus tryStep(const wire::Step &step, const StepFollower *follow, Answer &answer, std::string &failure);
   /// Of a step that was sent and not answered.

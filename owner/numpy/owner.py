@@ -431,6 +431,12 @@ def _no_groups(owner, body):
     )
 
 
+def _no_names(owner, body):
+    raise OwnerError(
+        UNSUPPORTED, "this owner has no names for values: they end with their session; use the native runtime"
+    )
+
+
 _HANDLERS = {
     "ListDatasets": NumpyOwner._list_datasets,
     "Release": NumpyOwner._release,
@@ -441,4 +447,8 @@ _HANDLERS = {
     "Prove": _no_identities,
     "Join": _no_groups,
     "Borrow": _no_groups,
+    "NameValues": _no_names,
+    "ListValues": _no_names,
+    "TakeValues": _no_names,
+    "ReleaseNames": _no_names,
 }

@@ -130,6 +130,10 @@ void Messages::putRight(Sent &sent, ClientState &client, const wire_::Request &r
   case wire_::RequestBody_Borrow:
     setField(body, wire_::Borrow::VT_FROM, client.session);
     return setField(body, wire_::Borrow::VT_SESSION, client.session);
+  case wire_::RequestBody_NameValues: return setField(body, wire_::NameValues::VT_SESSION, client.session);
+  case wire_::RequestBody_ListValues: return setField(body, wire_::ListValues::VT_SESSION, client.session);
+  case wire_::RequestBody_TakeValues: return setField(body, wire_::TakeValues::VT_SESSION, client.session);
+  case wire_::RequestBody_ReleaseNames: return setField(body, wire_::ReleaseNames::VT_SESSION, client.session);
   case wire_::RequestBody_Step: return putStepRight(*request.body_as_Step(), client);
   default: return;
   }

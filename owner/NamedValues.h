@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+// Values that clients have given names: they belong to accounts, so they outlive the sessions that made them.
+#ifndef SOJOURN_OWNER_NAMEDVALUES_H
+#define SOJOURN_OWNER_NAMEDVALUES_H
+
+#include "owner/Environment.h"
+#include "owner/Holdings.h"
+#include "owner/Label.h"
+#include "owner/Limits.h"
+#include "runtime/Buffer.h"
+#include "runtime/Types.h"
+
+#include "llvm/ADT/ArrayRef.h"
+#include "llvm/Support/Error.h"
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace sojourn::owner {
+
+struct Handle;
+struct Session;
+struct DroppedValues;
+
+/// Under the owner's mutex, but for what never changes: account, name, type, strides.
+struct NamedValue {
+  std::string account, name;
+  runtime::TensorType type;
+  std::vector<int64_t> strides; ///< in which the client shows it; as many as dims, or none
+  std::vector<std::string> tags;
+  std::shared_ptr<runtime::Buffer> memory; ///< as the last commit left it
+  LabelPtr label;                          ///< of that
+  int64_t namedMs = 0, usedMs = 0;
+  size_t followers = 0;            ///< handles of sessions whose commits change it
+  const Handle *carrier = nullptr; ///< the handle whose bytes are these bytes, and count
+  size_t held = 0;                 ///< bytes that count for the account where there is no carrier
+  size_t entry = 0;                ///< bytes of name and tags, which always count
+  bool isReleased = false;         ///< the name has gone, or moved to another value
+};
+
+/// What a client, or the data owner, is told of one.
+struct NamedValueInfo {
+  std::string account, name;
+  std::vector<std::string> tags;
+  runtime::TensorType type;
+  std::vector<int64_t> strides;
+  int64_t namedMs = 0, usedMs = 0;
+  int64_t leaseMs = 0;  ///< until the name goes, if nobody uses the value
+  size_t followers = 0; ///< handles of sessions; with any of them it is in use
+  LabelPtr label;
+};
+
+/// All under the owner's mutex.
+class NamedValues {
+public:
+  /// Memory of values that have gone: to be freed without the mutex.
+  using Gone = std::vector<std::shared_ptr<runtime::Buffer>>;
+  /// A value that is to have a name.
+  struct Entry {
+    uint64_t handle = 0;
+    std::string name;
+    std::vector<std::string> tags;
+    std::vector<int64_t> strides;
+  };
+
+  NamedValues(Holdings &holdings, const Environment &environment, const Limits &limits)
+      : holdings(holdings), environment(environment), limits(limits) {}
+
+  /// Refused for an account of nobody.
+  static llvm::Error checkAccount(const std::string &account);
+  /// Names values of a session, in its turn: all of them or none. A name that another value has moves. Errors: an
+  /// unknown handle, a value that has another name, a bad name or tag, two values for one name, no room.
+  llvm::Error name(Session &session, std::vector<Entry> entries);
+  /// The value of this name, or an error that lists the account's names.
+  llvm::Expected<std::shared_ptr<NamedValue>> find(const std::string &account, const std::string &name);
+  /// In the order of accounts and names. `account` empty: of all; `tag` empty: any.
+  std::vector<NamedValueInfo> list(const std::string &account, const std::string &tag);
+  NamedValueInfo info(const NamedValue &value) const;
+  /// Takes names away: all of them, or none and the error of the first that is unknown.
+  llvm::Error release(const std::string &account, const std::vector<std::string> &names);
+  /// Of an account that is there no more.
+  void releaseAll(const std::string &account);
+  /// Takes the names away whose lease is over; returns what has gone since the last time.
+  [[nodiscard]] Gone tidy();
+  std::vector<std::string> accounts() const;
+  size_t count() const;
+
+  /// Commits to the handle change the value from now on.
+  void follow(Session &session, uint64_t id, Handle &handle, const std::shared_ptr<NamedValue> &value);
+  /// The handle is about to go; the value stays. Cannot fail.
+  void leave(Session &session, Handle &handle) noexcept;
+  /// A step has given the handle, which may follow a value, its memory. Cannot fail: `dropped` has room for one more.
+  void committed(const Handle &handle, const LabelPtr &label, DroppedValues &dropped) noexcept;
+
+private:
+  using Names = std::map<std::string, std::shared_ptr<NamedValue>>;
+  llvm::Error check(const Session &session, std::vector<Entry> &entries);
+  llvm::Error checkRoom(const Session &session, llvm::ArrayRef<Entry> entries);
+  llvm::Error unknown(const std::string &account, const std::string &name) const;
+  bool isOver(const NamedValue &value) const;
+  /// Gives back what it counts; its handles follow nothing.
+  void letGo(NamedValue &value);
+  void expire(const std::string &account);
+
+  Holdings &holdings;
+  const Environment &environment;
+  const Limits &limits;
+  std::map<std::string, Names> byAccount;
+  Gone gone;
+};
+
+} // namespace sojourn::owner
+
+#endif // SOJOURN_OWNER_NAMEDVALUES_H
