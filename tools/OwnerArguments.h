@@ -61,6 +61,7 @@ llvm::Error archivedPrograms(const Arguments &arguments);
 llvm::Error replaceTable(Owner &owner, const Arguments &arguments);
 llvm::Error renameTable(Owner &owner, const Arguments &arguments);
 llvm::Error changePolicy(Owner &owner, const Arguments &arguments);
+llvm::Error changeDefaults(Owner &owner, const Arguments &arguments);
 llvm::Error describeTable(Owner &owner, const Arguments &arguments);
 llvm::Error removeTable(Owner &owner, const Arguments &arguments);
 llvm::Error changeKey(Owner &owner, const Arguments &arguments);

@@ -68,23 +68,6 @@ llvm::Error changeAccess(Owner &owner, const Arguments &arguments) {
   return llvm::Error::success();
 }
 
-llvm::Error changeDefaults(Owner &owner, const Arguments &arguments) {
-  auto record = owner.dataset(arguments.name);
-  if (!record) {
-    return record.takeError();
-  }
-  PrivacyDefaults defaults = record->defaults;
-  defaults.noiseMultiplier = arguments.noiseMultiplier.value_or(defaults.noiseMultiplier);
-  defaults.clip = arguments.clip.value_or(defaults.clip);
-  defaults.metricBound = arguments.metricBound.value_or(defaults.metricBound);
-  if (llvm::Error error = owner.setDefaults(arguments.name, defaults)) {
-    return error;
-  }
-  standardOutput() << arguments.name << ": noise multiplier " << numberText(defaults.noiseMultiplier) << ", clip "
-                   << numberText(defaults.clip) << ", metric bound " << numberText(defaults.metricBound) << '\n';
-  return llvm::Error::success();
-}
-
 llvm::Error datasets(Owner &owner, const Arguments &) {
   auto records = owner.datasets();
   if (!records) {

@@ -142,7 +142,7 @@ def listed(session, tag: str) -> NamedValues:
     """The values of a connection's account that have names."""
 
     def moment(milliseconds: int) -> datetime.datetime:
-        return datetime.datetime.fromtimestamp(milliseconds / 1000, datetime.timezone.utc)
+        return datetime.datetime.fromtimestamp(milliseconds / 1000, datetime.UTC)
 
     return NamedValues(
         NamedValue(name, tags, dtype, shape, count, moment(named), moment(used), datetime.timedelta(milliseconds=lease))
