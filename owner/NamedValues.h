@@ -8,7 +8,7 @@
 #include "owner/Label.h"
 #include "owner/Limits.h"
 #include "runtime/Buffer.h"
-#include "runtime/Types.h"
+#include "runtime/Tensor.h"
 
 #include "llvm/ADT/ArrayRef.h"
 #include "llvm/Support/Error.h"

@@ -136,20 +136,33 @@ SERVED = (2, 3, 5)
 
 
 class ServedSides:
-    """Members as servers: the joint step, and a step of each on its rows, all in one message to each."""
+    """Members as servers: the joint step, in the clear and under masks, and a step of each on its rows, all in one
+    message to each."""
 
     def __init__(self, network, size: int, members: int, folder: pathlib.Path):
         self.served = Members(folder, [columns(ROWS // members, at) for at in range(members)], "t")
         self.owners = [sojourn.connect(address) for address in self.served.addresses]
         self.group = sojourn.parties(*self.owners)
-        self.taken: dict[str, list[float]] = {"joint": [], "own": []}
+        self.groups = [self.group]
         torch.manual_seed(0)
-        self.joint = self._step([(network().to(self.group.device), self.group.rows("t"))], size)
+        self.steps = {"joint": self._step([(network().to(self.group.device), self.group.rows("t"))], size)}
+        if members > 2:
+            masked = sojourn.parties(*self.owners, sums="masked")
+            self.groups.append(masked)
+            self.steps["masked"] = self._step([(network().to(masked.device), masked.rows("t"))], size)
         own = [(network().to(owner.device), owner.dataset("t")) for owner in self.owners]
-        self.own = self._step(own, max(1, size // members))
+        self.steps["own"] = self._step(own, max(1, size // members))
+        self.taken: dict[str, list[float]] = {kind: [] for kind in self.steps}
+        self.between = dict.fromkeys(self.steps, 0)
         for _ in range(6):
-            self.joint()
-            self.own()
+            for take in self.steps.values():
+                take()
+
+    def round(self) -> None:
+        for kind, take in self.steps.items():
+            before = self.served.bytes_between()
+            self.taken[kind].append(take())
+            self.between[kind] += self.served.bytes_between() - before
 
     @staticmethod
     def _step(places, size: int):
@@ -180,7 +193,7 @@ class ServedSides:
         return take
 
     def close(self):
-        for each in [self.group, *self.owners]:
+        for each in [*self.groups, *self.owners]:
             each.close()
         self.served.close()
 
@@ -193,11 +206,10 @@ def measure_served(rounds: int) -> list[dict]:
         for members in SERVED:
             with tempfile.TemporaryDirectory(prefix="sojourn-bench-") as folder:
                 sides = ServedSides(network, size, members, pathlib.Path(folder))
-                sent, up = sides.served.bytes_between(), sides.group.counters()["bytes_up"]
+                up = sides.group.counters()["bytes_up"]
                 for _ in range(rounds):
-                    sides.taken["joint"].append(sides.joint())
-                    sides.taken["own"].append(sides.own())
-                joint, own = sides.taken["joint"], sides.taken["own"]
+                    sides.round()
+                joint, own, masked = (sides.taken.get(kind) for kind in ("joint", "own", "masked"))
                 cases.append(
                     {
                         "network": name,
@@ -207,7 +219,10 @@ def measure_served(rounds: int) -> list[dict]:
                         "p99_us": 1e6 * sorted(joint)[int(0.99 * (len(joint) - 1))],
                         "ratio": statistics.median(a / b for a, b in zip(joint, own)),
                         "bytes_up": (sides.group.counters()["bytes_up"] - up) / rounds / members,
-                        "bytes_between": (sides.served.bytes_between() - sent) / rounds,
+                        "bytes_between": sides.between["joint"] / rounds,
+                        "masked_us": 1e6 * statistics.median(masked) if masked else None,
+                        "masked_ratio": statistics.median(a / b for a, b in zip(masked, own)) if masked else None,
+                        "masked_bytes": sides.between["masked"] / rounds if masked else None,
                         "numbers": sum(p.numel() for p in network().parameters()),
                     }
                 )
@@ -217,7 +232,8 @@ def measure_served(rounds: int) -> list[dict]:
 
 def show_served(cases: list[dict]) -> None:
     table = Table(title="replayed training step of served owners (medians of paired rounds)")
-    for title in ("network", "owners", "joint us", "p99", "own rows us", "joint/own", "up to each, B", "between, B"):
+    titles = ("network", "owners", "joint us", "p99", "own rows us", "joint/own", "up to each, B", "between, B")
+    for title in (*titles, "masked us", "masked/own", "between, B"):
         table.add_column(title, justify="left" if title == "network" else "right")
     for case in cases:
         table.add_row(
@@ -229,6 +245,10 @@ def show_served(cases: list[dict]) -> None:
             f"{case['ratio']:.2f}",
             f"{case['bytes_up']:.0f}",
             f"{case['bytes_between']:.0f}",
+            *(
+                f"{case[key]:{form}}" if case[key] is not None else "-"
+                for key, form in (("masked_us", ".0f"), ("masked_ratio", ".2f"), ("masked_bytes", ".0f"))
+            ),
         )
     console.print(table)
 

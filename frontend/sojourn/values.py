@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Names of values at an owner: what another connection of the same identity finds again."""
+"""Names of values at an owner, by which other connections of the same identity find them."""
 
 from __future__ import annotations
 
@@ -69,8 +69,8 @@ def name(
 
     `value`: a remote tensor; a mapping of remote tensors, whose names are then `NAME.KEY`; or a module, for its
     `state_dict()`. The value stays in the owner's memory, and counts in the account's share, when the connection
-    closes: until `owner.release(name)`, until nobody has used it for the owner's lease (a week, unless the owner sets
-    another), or until the owner's server ends. What must outlive the server is saved to a file.
+    closes: until `owner.release(name)`, until no client has used it for the owner's lease (a week, unless the owner sets
+    another), or until the owner's server ends. Save values to a file that are to outlive the server.
 
     Updates in place, such as an optimizer's, go along: the name stands for the trained weights. A result that is
     computed is another value: `w = w - g` leaves the name with the old one. Naming another tensor by a name that
@@ -157,7 +157,7 @@ def _of_mapping(session, label: str) -> list[str]:
 
 
 def found(session, label: str) -> torch.Tensor | dict[str, torch.Tensor]:
-    """What has the name: a tensor, or a dict of them."""
+    """The value of this name: a tensor, or a dict of them."""
     members = _of_mapping(session, label)
     if not members:
         return _sojourn.take_values(session, [label])[0]
