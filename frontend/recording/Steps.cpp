@@ -72,7 +72,7 @@ std::shared_ptr<Recording> ThreadState::peek(const RemoteDevice &device) const {
 }
 
 std::shared_ptr<Recording> ThreadState::take(const RemoteDevice &device) {
-  return std::exchange(slots_[device.index()].recording, nullptr);
+  return peek(device) ? std::exchange(slots_[device.index()].recording, nullptr) : nullptr;
 }
 
 bool ThreadState::putBack(const RemoteDevice &device, std::shared_ptr<Recording> recording) {
