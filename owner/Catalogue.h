@@ -107,8 +107,8 @@ public:
   llvm::Error setDescription(const std::string &name, const Description &description);
   /// What another owner may see of a dataset's rows by the books of now; nothing of a version that is not there.
   llvm::Expected<Sharing> sharing(const Source &source, const signing::PublicKey &member);
-  /// Whether some dataset is shared with one of these owners as sums alone.
-  llvm::Expected<bool> sharesSums(llvm::ArrayRef<signing::PublicKey> members);
+  /// Whether an open dataset that the account may use is shared with one of these owners as sums alone.
+  llvm::Expected<bool> sharesSums(llvm::ArrayRef<signing::PublicKey> members, const std::string &account);
   /// For each of the owners; fails if no dataset has this name.
   llvm::Error setSharing(const std::string &name, const std::vector<signing::PublicKey> &members, Sharing sharing);
   /// With whom, of other owners, a dataset is shared, by their keys; nothing where no dataset has this name.

@@ -4,6 +4,8 @@
 #include "owner/Error.h"
 #include "owner/Statement.h"
 
+#include <set>
+
 namespace sojourn::owner {
 
 llvm::Expected<Sharing> Catalogue::sharing(const Source &source, const signing::PublicKey &member) {
@@ -30,12 +32,25 @@ llvm::Expected<Sharing> Catalogue::sharing(const Source &source, const signing::
   return sharing;
 }
 
-llvm::Expected<bool> Catalogue::sharesSums(llvm::ArrayRef<signing::PublicKey> members) {
+llvm::Expected<bool> Catalogue::sharesSums(llvm::ArrayRef<signing::PublicKey> members, const std::string &account) {
+  std::set<std::string> names;
   for (const signing::PublicKey &member : members) {
-    Statement read(database, "SELECT 1 FROM sharing WHERE member = ? AND level = ? LIMIT 1");
-    const int state = read.bind(signing::keyText(member)).bind(std::string(sharingName(Sharing::sums))).step();
+    Statement read(database,
+                   "SELECT dataset FROM sharing JOIN datasets ON name = dataset WHERE member = ? AND level = ? "
+                   "AND policy = 'open'");
+    read.bind(signing::keyText(member)).bind(std::string(sharingName(Sharing::sums)));
+    int state;
+    while ((state = read.step()) == SQLITE_ROW) {
+      names.insert(read.text(0));
+    }
     if (state != SQLITE_DONE) {
-      return state == SQLITE_ROW ? llvm::Expected<bool>(true) : lastError("reading what datasets show to other owners");
+      return lastError("reading what datasets show to other owners");
+    }
+  }
+  for (const std::string &name : names) {
+    auto access = account == kLocalClient ? llvm::Expected<bool>(true) : hasAccess(name, account);
+    if (!access || *access) {
+      return access;
     }
   }
   return false;

@@ -49,7 +49,7 @@ llvm::Expected<sojourn::wire::Message> OwnerState::join(const wire::Join &reques
     return group.takeError();
   }
   std::lock_guard lock(mutex);
-  auto sharesSums = store->sharesSums(members);
+  auto sharesSums = store->sharesSums(members, own.account);
   if (!sharesSums) {
     return sharesSums.takeError();
   }

@@ -57,7 +57,7 @@ private:
                              "without saying");
     }
     return requestError(wire::ErrorCode_Refused,
-                        shared + " alone, and this step shows what is no sum over rows of three members or more; "
+                        shared + " alone, and this step shows what is no sum over rows of all members; "
                                  "compute it from such sums (parties.rows), or its data owner shares it with "
                                  "level='clear'",
                         facts.clearOp, facts.clearLocation);

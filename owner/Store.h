@@ -82,7 +82,9 @@ public:
     return account == kLocalClient ? true : books->hasAccess(name, account);
   }
   /// What another owner may see of a source; nothing of what this owner does not have.
-  llvm::Expected<bool> sharesSums(llvm::ArrayRef<signing::PublicKey> members) { return books->sharesSums(members); }
+  llvm::Expected<bool> sharesSums(llvm::ArrayRef<signing::PublicKey> members, const std::string &account) {
+    return books->sharesSums(members, account);
+  }
   llvm::Expected<Sharing> sharing(const Source &source, const signing::PublicKey &member) {
     return source.owner == ownKey ? books->sharing(source, member) : Sharing::none;
   }

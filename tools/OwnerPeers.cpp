@@ -128,7 +128,7 @@ llvm::Error shareTable(Owner &owner, const Arguments &arguments) {
   for (const auto &[key, level] : *sharing) {
     const std::string name = names.count(key) ? names[key] : key.substr(0, 16) + " (not registered)";
     const char *seen = level == Sharing::clear  ? "clear: the values that the client may see"
-                       : level == Sharing::sums ? "sums: sums over rows of three owners or more"
+                       : level == Sharing::sums ? "sums: totals over rows of all owners of a group"
                                                 : "none: no value";
     rows.push_back({name, seen});
   }

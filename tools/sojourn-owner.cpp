@@ -364,7 +364,8 @@ private:
         command
             ->add_option("--as", arguments.level,
                          "none: nothing, a program that combines the table with theirs is refused; sums: sums over "
-                         "rows of three owners or more, of which each sees the total alone; clear: the values that the "
+                         "rows of all owners of a group of three or more, of which each sees the total alone; clear: "
+                         "the values that the "
                          "client of the group may see")
             ->check(CLI::IsMember({"none", "sums", "clear"}));
     with->needs(level);

@@ -28,7 +28,7 @@ class Parties(Connected):
     and the step is committed by all members or by none.
 
     `sums`: what members see of each other's rows. "clear": each other's sums over their rows, which are added in the
-    order of the members. "masked": of sums over rows of three members or more the total alone; floats are added on a
+    order of the members. "masked": of sums over rows of all members, three or more, the total alone; floats are added on a
     grid of step 2^-42, and a sum with a member's part beyond 2^20 / members is NaN.
     """
 

@@ -106,7 +106,7 @@ void Group::take(const signing::PublicKey &from, PeerFrame frame) {
     return;
   }
   if (frame.kind == PeerFrame::Kind::Key) {
-    inbox.isBroken |= inbox.key && *inbox.key != frame.digest;
+    inbox.hasTwoKeys |= inbox.key && *inbox.key != frame.digest;
     inbox.key = inbox.key.value_or(frame.digest);
     came.notify_all();
     return;
@@ -137,6 +137,9 @@ llvm::Error Group::checkMember(unsigned role, const StepPoint &point) const {
   const Inbox &inbox = inboxes[role];
   if (inbox.isBroken) {
     return wrong(role, " sent more frames than a step has");
+  }
+  if (inbox.hasTwoKeys) {
+    return wrong(role, " sent two keys for masks; make a new group");
   }
   if (inbox.isLost) {
     return wrong(role, " is not reachable any more: the link with it has ended, and with it the group; make a new one "
@@ -251,14 +254,20 @@ llvm::Expected<MaskKeys> Group::awaitKeys(const StepPoint &point, const runtime:
                                           std::chrono::milliseconds most) {
   const auto until = std::chrono::steady_clock::now() + most;
   std::unique_lock lock(mutex);
+  raise(point);
   waits = true;
   const llvm::scope_exit ended([this] { waits = false; });
+  const auto hasEnd = [&] {
+    return llvm::any_of(inboxes, [&](const Inbox &inbox) {
+      return !inbox.frames.empty() && inbox.frames.front().point == point &&
+             (inbox.frames.front().kind == PeerFrame::Kind::End || !inbox.key);
+    });
+  };
   for (unsigned role = 0; role < parties(); ++role) {
     const Inbox &inbox = inboxes[role];
     while (role != ownRole && !inbox.key) {
-      // An end of the step is found by the wait for its terms.
-      if (!inbox.frames.empty() && inbox.frames.front().point == point) {
-        break;
+      if (hasEnd()) { // which the wait for terms finds
+        return MaskKeys();
       }
       llvm::Error error = checkMember(role, point);
       error = error ? std::move(error) : waitMore(lock, point, &stop, until, most);
@@ -266,12 +275,16 @@ llvm::Expected<MaskKeys> Group::awaitKeys(const StepPoint &point, const runtime:
         return error;
       }
     }
-    if (role != ownRole && !sharedKeys.count(role) && inbox.key) {
-      if (auto shared = maskKeys.sharedWith(*inbox.key, ownRole < role)) {
-        sharedKeys[role] = std::move(shared);
-      } else {
-        return wrong(role, " sent bytes that are no key for masks");
+    if (role != ownRole && !sharedKeys.count(role)) {
+      const bool isTaken = llvm::any_of(inboxes, [&](const Inbox &other) {
+        return &other != &inbox && other.key == inbox.key; // which would make two pairs' masks alike
+      });
+      auto shared = isTaken ? std::nullopt : maskKeys.sharedWith(*inbox.key, ownRole < role);
+      if (!shared) {
+        return wrong(role,
+                     isTaken ? " sent the key for masks of another member" : " sent bytes that are no key for masks");
       }
+      sharedKeys[role] = std::move(*shared);
     }
   }
   return sharedKeys;

@@ -65,7 +65,8 @@ public:
 
   /// Sends this member's key of masks to the others, which may not have it: until `settleKeys`.
   void offerKey();
-  /// Waits for the keys of all others. RequestErrors as of `await`, at `point`, and for bytes that are no key (Peer).
+  /// Waits for the keys of all others; none of them where a member has ended the step before. RequestErrors as of
+  /// `await`, at `point`, and for bytes that are no key (Peer).
   llvm::Expected<MaskKeys> awaitKeys(const StepPoint &point, const runtime::StopFlag &stop,
                                      std::chrono::milliseconds most);
   /// All members have the keys: they have used them.
@@ -116,6 +117,7 @@ private:
     bool isGone = false, isBroken = false;
     bool isLost = false; ///< gone with its link
     std::optional<MaskKey> key;
+    bool hasTwoKeys = false;
   };
   Inbox *inboxOf(const signing::PublicKey &member);
   std::vector<Inbox> inboxes; ///< by role

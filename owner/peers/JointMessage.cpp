@@ -137,7 +137,9 @@ llvm::Expected<std::shared_ptr<Buffer>> JointMessage::masked(const Exchange &ter
   }
   auto frame = BufferPool::global().allocate(own->size());
   std::memcpy(frame->data(), own->data(), own->size());
-  addMasks(*keys, group_.role(), point_, exchange_, digest_, terms, bytesOf(*frame));
+  if (!addMasks(*keys, group_.role(), point_, static_cast<uint32_t>(next_), digest_, terms, stop_, bytesOf(*frame))) {
+    return requestError(wire::ErrorCode_Stopped, "the step was stopped while its sums got their masks");
+  }
   return frame;
 }
 
@@ -147,7 +149,7 @@ llvm::Expected<Memory> JointMessage::exchange(Memory frames) {
                                                       Twine(next_) + " of " + Twine(exchanges_.size()) +
                                                       ", expected 1");
   }
-  const Exchange &terms = exchanges_[next_++];
+  const Exchange &terms = exchanges_[next_++]; // once each: an exchange has one stream of masks
   const size_t expected = placesOfTerms(terms, group_.role()).bytes;
   const FramePlaces whole = placesOfSums(terms);
   if (!frames[0] || frames[0]->size() != expected) {
@@ -160,6 +162,7 @@ llvm::Expected<Memory> JointMessage::exchange(Memory frames) {
                                                    " are allowed; sum smaller tensors in a step");
   }
   auto own = masked(terms, frames[0]);
+  frames.clear();
   if (!own) {
     return own.takeError();
   }

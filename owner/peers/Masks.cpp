@@ -17,14 +17,17 @@ SecretKey::~SecretKey() { sodium_memzero(bytes.data(), bytes.size()); }
 
 MaskKeyPair::MaskKeyPair() { crypto_kx_keypair(half.data(), secret.bytes.data()); }
 
-std::shared_ptr<const SecretKey> MaskKeyPair::sharedWith(const MaskKey &other, bool isBefore) const {
+std::optional<PairKey> MaskKeyPair::sharedWith(const MaskKey &other, bool isBefore) const {
   auto key = std::make_shared<SecretKey>();
   SecretKey unused; // crypto_kx gives one for each direction
   const int status = isBefore ? crypto_kx_client_session_keys(key->bytes.data(), unused.bytes.data(), half.data(),
                                                               secret.bytes.data(), other.data())
                               : crypto_kx_server_session_keys(unused.bytes.data(), key->bytes.data(), half.data(),
                                                               secret.bytes.data(), other.data());
-  return status == 0 ? key : nullptr;
+  if (status != 0 || other == half) {
+    return std::nullopt;
+  }
+  return PairKey{std::move(key), isBefore ? half : other, isBefore ? other : half};
 }
 
 namespace {
@@ -74,15 +77,19 @@ void apply(const SecretKey &key, uint64_t block, bool isAdded, std::byte *words,
 
 } // namespace
 
-void addMasks(const MaskKeys &keys, unsigned ownRole, const StepPoint &point, uint32_t exchange,
-              const MessageDigest &digest, const runtime::Exchange &terms, std::byte *frame) {
+bool addMasks(const MaskKeys &keys, unsigned ownRole, const StepPoint &point, uint32_t exchange,
+              const MessageDigest &digest, const runtime::Exchange &terms, const runtime::StopFlag &stop,
+              std::byte *frame) {
   const runtime::FramePlaces places = runtime::placesOfTerms(terms, ownRole);
-  for (const auto &[role, shared] : keys) {
-    StreamKey derived(*shared, "sojourn masks 1");
-    for (uint64_t number : {point.sequence, point.attempt, uint64_t{point.step}, uint64_t{exchange}}) {
+  for (const auto &[role, pair] : keys) {
+    StreamKey derived(*pair.secret, "sojourn masks 1");
+    for (uint64_t number : {uint64_t{std::min(ownRole, role)}, uint64_t{std::max(ownRole, role)}, point.sequence,
+                            point.attempt, uint64_t{point.step}, uint64_t{exchange}}) {
       derived.number(number);
     }
-    derived.add(digest.data(), digest.size());
+    for (const auto *bytes : {&pair.first, &pair.second, &digest}) {
+      derived.add(bytes->data(), bytes->size());
+    }
     for (const runtime::ExchangeTerm &term : terms) {
       for (uint64_t number :
            {static_cast<uint64_t>(term.element), term.elements, uint64_t{term.from}, uint64_t{term.isMasked}}) {
@@ -94,12 +101,16 @@ void addMasks(const MaskKeys &keys, unsigned ownRole, const StepPoint &point, ui
     uint64_t block = 0;
     for (size_t index = 0; index < terms.size(); ++index) {
       const runtime::ExchangeTerm &term = terms[index];
+      if (stop.load()) {
+        return false;
+      }
       if (term.isMasked && term.isOf(ownRole) && term.isOf(role)) {
         apply(key, block, ownRole < role, frame + places.offsets[index], term.elements);
         block += term.elements / 8 + 1;
       }
     }
   }
+  return true;
 }
 
 } // namespace sojourn::owner

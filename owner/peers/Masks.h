@@ -6,6 +6,7 @@
 
 #include "owner/peers/Frame.h"
 #include "runtime/Exchange.h"
+#include "runtime/Stop.h"
 
 #include <array>
 #include <map>
@@ -30,23 +31,30 @@ class MaskKeyPair {
 public:
   MaskKeyPair();
   const MaskKey &publicKey() const { return half; }
-  /// The key that this member shares with another one; null where `other` is no key.
-  std::shared_ptr<const SecretKey> sharedWith(const MaskKey &other, bool isBefore) const;
+  /// The key that this member shares with another one; `isBefore`: its own role is the smaller one. Nothing where
+  /// `other` is no key, or its own.
+  std::optional<PairKey> sharedWith(const MaskKey &other, bool isBefore) const;
 
 private:
   MaskKey half{};
   SecretKey secret;
 };
 
-/// The keys that a member shares with others, by their roles.
-using MaskKeys = std::map<unsigned, std::shared_ptr<const SecretKey>>;
+/// What a member shares with another one.
+struct PairKey {
+  std::shared_ptr<const SecretKey> secret;
+  MaskKey first{}, second{}; ///< public keys, that of the smaller role first
+};
+/// By the roles of the others.
+using MaskKeys = std::map<unsigned, PairKey>;
 
 /// Adds this member's masks to its masked terms in a frame. A word's mask with each other member that has a term there
-/// is a word of a ChaCha20 stream under a key of their own, of `point`, `exchange`, `digest` and all that is exchanged:
+/// is a word of a ChaCha20 stream under a key of the pair, its roles, `point`, `exchange`, `digest` and the layout:
 /// the one of the smaller role adds it, the other one subtracts it, mod 2^64. Where members were told different things,
-/// masks do not cancel, and the sums are noise.
-void addMasks(const MaskKeys &keys, unsigned ownRole, const StepPoint &point, uint32_t exchange,
-              const MessageDigest &digest, const runtime::Exchange &terms, std::byte *frame);
+/// masks do not cancel, and the sums are noise. False where `stop` was set.
+[[nodiscard]] bool addMasks(const MaskKeys &keys, unsigned ownRole, const StepPoint &point, uint32_t exchange,
+                            const MessageDigest &digest, const runtime::Exchange &terms, const runtime::StopFlag &stop,
+                            std::byte *frame);
 
 } // namespace sojourn::owner
 

@@ -15,8 +15,9 @@ using namespace sojourn;
 using namespace sojourn::parties;
 
 bool parties::isMaskable(const Placement &placement, Operation *op) {
-  const auto roles = static_cast<uint64_t>(placement.meetingOf(op));
-  return placement.rowsSummed(op) && llvm::popcount(roles) >= static_cast<int>(bounds::kMaskedRolesLeast) &&
+  const int64_t all = (int64_t{1} << placement.parties()) - 1;
+  return placement.rowsSummed(op) && placement.meetingOf(op) == all &&
+         placement.parties() >= static_cast<unsigned>(bounds::kMaskedRolesLeast) &&
          !isa<ComplexType>(getElementTypeOrSelf(op->getResult(0).getType()));
 }
 

@@ -9,8 +9,8 @@
 
 namespace sojourn::parties {
 
-/// How owners see each other's terms of sums over rows of three roles or more: as they are, or under masks that cancel
-/// in the sum. Other terms are always seen.
+/// How owners see each other's terms of sums over rows of all roles, three or more: as they are, or under masks that
+/// cancel in the sum. Other terms are always seen: of sums over several sets of roles, differences tell single ones.
 enum class Sums : uint8_t { Clear, Masked };
 
 /// The grid of floats has the step 2^-kGridBits. A role's term is within +-2^(62 - kGridBits) / roles, so that sums of

@@ -55,8 +55,9 @@ static llvm::Error checkJoint(const ProgramFacts &facts) {
     before = position;
     return isFine;
   };
-  bool isFine = joint.role < joint.parties && joint.positions.size() == facts.args.size() &&
-                joint.shown.size() == facts.args.size() && joint.kept.size() == facts.keeps;
+  bool isFine = joint.role < joint.parties && joint.parties <= bounds::kPartiesMost &&
+                joint.positions.size() == facts.args.size() && joint.shown.size() == facts.args.size() &&
+                joint.kept.size() == facts.keeps;
   for (size_t index = 0; isFine && index < facts.args.size(); ++index) {
     const auto kind = static_cast<size_t>(facts.args[index].kind);
     isFine = joint.shown[index] <= Shown::Clear && follows(joint.positions[index], last[kind], joint.counts[kind]);
@@ -64,12 +65,13 @@ static llvm::Error checkJoint(const ProgramFacts &facts) {
   for (size_t index = 0; isFine && index < facts.keeps; ++index) {
     isFine = follows(joint.kept[index], lastKept, joint.keeps);
   }
-  for (const Exchange &exchange : joint.exchanges) {
+  for (size_t at = 0; isFine && at < joint.exchanges.size(); ++at) {
     uint64_t bytes = 0;
-    for (const ExchangeTerm &term : exchange) {
+    for (const ExchangeTerm &term : joint.exchanges[at]) {
       const auto roles = llvm::popcount(term.from);
       const size_t width = byteWidth(term.element);
-      const bool isMaskable = term.element == Element::i64 && roles >= bounds::kMaskedRolesLeast;
+      const bool isMaskable =
+          term.element == Element::i64 && roles >= bounds::kMaskedRolesLeast && term.from == (1u << joint.parties) - 1;
       if (roles == 0 || term.from >> joint.parties != 0 || term.element == Element::i1 ||
           term.elements > (static_cast<uint64_t>(limits::kResultBytes) - bytes) / width ||
           (term.isMasked && !isMaskable)) {

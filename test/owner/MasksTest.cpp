@@ -25,7 +25,7 @@ public:
     for (unsigned own = 0; own < count; ++own) {
       for (unsigned role = 0; role < count; ++role) {
         if (role != own) {
-          keys[own][role] = pairs[own].sharedWith(pairs[role].publicKey(), own < role);
+          keys[own][role] = *pairs[own].sharedWith(pairs[role].publicKey(), own < role);
         }
       }
     }
@@ -43,7 +43,7 @@ public:
         next += exchange[at].elements;
       }
     }
-    addMasks(keys[role], role, point, number, digest, exchange, frame.data());
+    EXPECT_TRUE(addMasks(keys[role], role, point, number, digest, exchange, stop, frame.data()));
     Words found;
     for (size_t at = 0; at < exchange.size(); ++at) {
       for (uint64_t k = 0; exchange[at].isOf(role) && k < exchange[at].elements; ++k) {
@@ -55,6 +55,7 @@ public:
     return found;
   }
 
+  const runtime::StopFlag stop{false};
   std::vector<MaskKeyPair> pairs;
   std::vector<MaskKeys> keys;
 };
@@ -142,7 +143,7 @@ TEST(Masks, CancelForOneMessageAlone) {
   more.pop_back();
   EXPECT_EQ(isWhole(more), 0u) << "other terms";
   Members anew(3);
-  anew.keys[2][0] = anew.pairs[2].sharedWith(members.pairs[0].publicKey(), false);
+  anew.keys[2][0] = *anew.pairs[2].sharedWith(members.pairs[0].publicKey(), false);
   EXPECT_EQ(isWhole(anew.masked(2, exchange, plain[2])), 0u) << "another session";
 }
 
@@ -177,8 +178,31 @@ TEST(Masks, WordsAreUniformWhateverTheTermsAre) {
 
 TEST(Masks, BytesThatAreNoKeyGiveNone) {
   const MaskKeyPair pair;
-  EXPECT_EQ(pair.sharedWith({}, true), nullptr) << "a point of small order";
-  EXPECT_NE(pair.sharedWith(MaskKeyPair().publicKey(), true), nullptr);
+  EXPECT_FALSE(pair.sharedWith({}, true)) << "a point of small order";
+  EXPECT_FALSE(pair.sharedWith(pair.publicKey(), true)) << "its own";
+  EXPECT_TRUE(pair.sharedWith(MaskKeyPair().publicKey(), true));
+}
+
+/// One shared secret, as where a member sends another one's key for its own: each pair has a stream of its own.
+TEST(Masks, PairsOfOneSecretDiffer) {
+  Members members(3);
+  members.keys[0][1] = members.keys[0][2];
+  const Exchange exchange = exchangeOf(64);
+  const Words words = members.masked(0, exchange, Words(64));
+  members.keys[0].erase(1);
+  const Words one = members.masked(0, exchange, Words(64));
+  Words twice = one;
+  for (size_t at = 0; at < 64; ++at) {
+    twice[at] += one[at];
+  }
+  EXPECT_EQ(equalWords(words, twice), 0u);
+}
+
+TEST(Masks, AStopEndsThem) {
+  const Members members(3);
+  const runtime::StopFlag stop{true};
+  std::array<std::byte, 64> frame{};
+  EXPECT_FALSE(addMasks(members.keys[0], 0, {}, 0, {}, exchangeOf(8), stop, frame.data()));
 }
 
 } // namespace sojourn::owner::test

@@ -84,7 +84,7 @@ def test_values_that_are_no_sums_over_rows_of_three_are_refused(hospitals):
     three = hospitals()
     alice, bob, _ = three.owners
     means = [owner.dataset("patients")["age"].mean() for owner in (alice, bob)]
-    with refusal("this step shows what is no sum over rows of three members or more") as found:
+    with refusal("this step shows what is no sum over rows of all members") as found:
         (means[0].to(three.parties.device) + means[1].to(three.parties.device)).item()
     total = torch.zeros((), device=three.parties.device)
     assert total.item() == 0 and three.parties.where(total) == "copies at all members"

@@ -128,7 +128,7 @@ private:
       exchange.resize(below(3));
       for (ExchangeTerm &term : exchange) {
         const auto roles = static_cast<uint32_t>(1 + below((1u << made.parties) - 1));
-        term = {Element::i64, below(1'000), roles, llvm::popcount(roles) > 2 && below(2) == 1};
+        term = {Element::i64, below(1'000), roles, made.parties > 2 && roles == (1u << made.parties) - 1};
       }
     }
     if (below(2)) {
