@@ -22,10 +22,9 @@
 namespace sojourn::owner {
 
 struct Handle;
-struct Session;
-struct DroppedValues;
 
-/// Under the owner's mutex, but for what never changes: account, name, type, strides.
+/// The handles that follow it are those of Session.h. Under the owner's mutex, but for what never changes: account,
+/// name, type, strides.
 struct NamedValue {
   std::string account, name;
   runtime::TensorType type;
@@ -71,9 +70,10 @@ public:
 
   /// Refused for an account of nobody.
   static llvm::Error checkAccount(const std::string &account);
-  /// Names values of a session, in its turn: all of them or none. A name that another value has moves. Errors: an
-  /// unknown handle, a value that has another name, a bad name or tag, two values for one name, no room.
-  llvm::Error name(Session &session, std::vector<Entry> entries);
+  /// Puts values of one account under their names, in the place of those that have them; their entries count already.
+  void enter(llvm::ArrayRef<std::shared_ptr<NamedValue>> values);
+  /// As it is; or null.
+  std::shared_ptr<const NamedValue> look(const std::string &account, const std::string &name) const;
   /// The value of this name, or an error that lists the account's names.
   llvm::Expected<std::shared_ptr<NamedValue>> find(const std::string &account, const std::string &name);
   /// In the order of accounts and names. `account` empty: of all; `tag` empty: any.
@@ -87,23 +87,16 @@ public:
   [[nodiscard]] Gone tidy();
   std::vector<std::string> accounts() const;
   size_t count() const;
-
-  /// Commits to the handle change the value from now on.
-  void follow(Session &session, uint64_t id, Handle &handle, const std::shared_ptr<NamedValue> &value);
-  /// The handle is about to go; the value stays. Cannot fail.
-  void leave(Session &session, Handle &handle) noexcept;
-  /// A step has given the handle, which may follow a value, its memory. Cannot fail: `dropped` has room for one more.
-  void committed(const Handle &handle, const LabelPtr &label, DroppedValues &dropped) noexcept;
+  size_t count(const std::string &account) const;
+  /// Takes the account's names away whose lease is over.
+  void expire(const std::string &account);
 
 private:
   using Names = std::map<std::string, std::shared_ptr<NamedValue>>;
-  llvm::Error check(const Session &session, std::vector<Entry> &entries);
-  llvm::Error checkRoom(const Session &session, llvm::ArrayRef<Entry> entries);
   llvm::Error unknown(const std::string &account, const std::string &name) const;
   bool isOver(const NamedValue &value) const;
   /// Gives back what it counts; its handles follow nothing.
   void letGo(NamedValue &value);
-  void expire(const std::string &account);
 
   Holdings &holdings;
   const Environment &environment;

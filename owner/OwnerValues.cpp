@@ -85,7 +85,7 @@ llvm::Expected<sojourn::wire::Message> OwnerState::nameValues(const wire::NameVa
   }
   {
     std::lock_guard lock(mutex);
-    if (llvm::Error error = sessions.names.name(***session, std::move(entries))) {
+    if (llvm::Error error = sessions.name(***session, std::move(entries))) {
       return error;
     }
   }
@@ -230,7 +230,7 @@ llvm::Expected<sojourn::wire::Message> OwnerState::takeValues(const wire::TakeVa
   for (Taken &each : taken) {
     bytes -= each.handle.held; // it is the handle's from here on
     Handle &handle = own.handles.try_emplace(each.id, std::move(each.handle)).first->second;
-    sessions.names.follow(own, each.id, handle, each.value);
+    sessions.follow(own, each.id, handle, each.value);
   }
   giveBack.release();
   return reply;

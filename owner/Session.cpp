@@ -154,7 +154,7 @@ void Sessions::dropHandle(Session &session, uint64_t id) {
   auto found = session.handles.find(id);
   if (found != session.handles.end()) {
     if (found->second.named) {
-      names.leave(session, found->second);
+      leaveName(session, found->second);
       session.named.erase(id);
     }
     session.dropped.add(found->second.value.id, std::move(found->second.memory));
@@ -364,9 +364,7 @@ std::vector<std::shared_ptr<Session>> Sessions::tidy() {
 void Sessions::drop(Map::iterator at) {
   dropped.push_back(at->second); // first what may fail
   Session &session = *at->second;
-  for (uint64_t id : session.named) {
-    names.leave(session, session.handles.at(id));
-  }
+  leaveNames(session);
   holdings.remove(session.account, session.held);
   uploads.remove(session.account, session.uploading);
   replies.forget(session.last, session.account);

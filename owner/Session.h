@@ -216,6 +216,15 @@ public:
   /// freeing their values takes long.
   [[nodiscard]] std::vector<std::shared_ptr<Session>> tidy();
 
+  /// Names values of a session, in its turn: all of them or none. A name that another value has moves. Errors: an
+  /// unknown handle, a value that has another name, a bad name or tag, two values for one name, no room.
+  llvm::Error name(Session &session, std::vector<NamedValues::Entry> entries);
+  /// Commits to the handle change the value from now on.
+  void follow(Session &session, uint64_t id, Handle &handle, const std::shared_ptr<NamedValue> &value);
+  /// A step has given the handle, which may follow a value, its memory. Cannot fail: the session's `dropped` has room
+  /// for one more.
+  void committed(Session &session, const Handle &handle, const LabelPtr &label) noexcept;
+
   /// Counts bytes for the session's account, and back.
   void hold(Session &session, size_t bytes) {
     holdings.add(session.account, bytes);
@@ -265,6 +274,11 @@ public:
 private:
   friend class SessionTurn;
   using Map = std::unordered_map<uint64_t, std::shared_ptr<Session>>;
+  /// Brings tags to their form, too.
+  llvm::Error checkNames(const Session &session, std::vector<NamedValues::Entry> &entries) const;
+  /// The handle, or all handles, are about to go; values with names stay. Cannot fail.
+  void leaveName(Session &session, Handle &handle) noexcept;
+  void leaveNames(Session &session) noexcept;
   bool isOver(const Session &session) const;
   void expire();
   void endOver(Map::iterator session);

@@ -313,7 +313,7 @@ void StepRun::commit(Memory &memory) {
     } else if (results[index].kind == StepResult::Commit) {
       const Replaced &each = replaced[nextReplaced++];
       session.dropped.add(each.id, std::exchange(each.state->memory, std::move(memory[index])));
-      books.sessions.names.committed(*each.state, resultLabels[index], session.dropped);
+      books.sessions.committed(session, *each.state, resultLabels[index]);
     }
   }
   kept.clear();

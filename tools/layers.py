@@ -125,7 +125,6 @@ FREE = dict.fromkeys(
 CIRCLES = {
     "dialect/Base dialect/Cost dialect/Support": "Base.h is every header that the records of ops need",
     "dialect/rows/Analysis dialect/rows/Support": "the state of an analysis, and the code that its rules share",
-    "owner/NamedValues owner/Session": "sessions hold values with names, which follow the handles of sessions",
     "owner/ledger/Ledger owner/ledger/Transaction": "a class and its private part",
     "passes/SlotReading passes/SlotRules": "a reader, and the rules that only the reader uses",
     "passes/decompose/MakeOp passes/decompose/Term": "terms, and the template that builds their ops",

@@ -26,6 +26,11 @@ public:
   std::array<uint8_t, kBytes> bytes{};
 };
 
+/// The secret of two members, and their keys.
+struct PairKey {
+  std::shared_ptr<const SecretKey> secret;
+  MaskKey first{}, second{}; ///< public keys, that of the smaller role first
+};
 /// X25519. Made afresh for each side of a group, so that no two sessions have the same masks, whatever clients do.
 class MaskKeyPair {
 public:
@@ -40,11 +45,6 @@ private:
   SecretKey secret;
 };
 
-/// What a member shares with another one.
-struct PairKey {
-  std::shared_ptr<const SecretKey> secret;
-  MaskKey first{}, second{}; ///< public keys, that of the smaller role first
-};
 /// By the roles of the others.
 using MaskKeys = std::map<unsigned, PairKey>;
 

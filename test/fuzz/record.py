@@ -170,6 +170,22 @@ def reads(owner):
     sojourn.publish(wide["n"].sum()).value
 
 
+def named(owner):
+    """Values that get names, are updated, listed, taken and released."""
+    weight = torch.ones(2, 3).to(owner.device)
+    sojourn.name(weight, "weight", tags=["a", "b"])
+    sojourn.name({"x": torch.zeros(2).to(owner.device), "y": weight * 2}, "pair")
+    with sojourn.step():
+        weight.mul_(3)
+    owner.values(tag="a")
+    taken = owner.value("weight")
+    with sojourn.step():
+        taken.add_(1)
+    sojourn.publish(taken).value
+    owner.value("pair")
+    owner.release("pair")
+
+
 def refused(owner):
     """What the owner, or the client for it, does not let out."""
     table = owner.dataset("people")
@@ -350,7 +366,7 @@ def write(target, name, data):
 def main():
     torch.manual_seed(1)
     seen = set()
-    for session in (train_open, train_private, uploads, many_kinds, statistics, reads, refused):
+    for session in (train_open, train_private, uploads, many_kinds, statistics, reads, named, refused):
         recorder = Recorder()
         recorder.take()
         session(recorder.owner)

@@ -114,7 +114,7 @@ NOT_SHOWN = {
         "these bytes are not a receipt that an owner signs: a number in them is out of range",
     ],
     "An owner or an intermediary that violates the protocol (`test/python/test_refusals.py`, "
-    "`test_identities.py`, `test_lost_replies.py`)": [
+    "`test_identities.py`, `test_lost_replies.py`, `test_values.py`)": [
         " published values, expected ",
         "the owner asked for a program that the request contained",
         "; the step is committed, but its published values are lost",
@@ -122,6 +122,11 @@ NOT_SHOWN = {
         " bytes is not a Sojourn message; check that the address belongs to an owner",
         "the owner answered with ",
         "the owner describes a column of unknown element type",
+        "the owner describes a value of unknown element type",
+        "the owner describes a value with a name that is not UTF-8 text",
+        "the owner describes a value with a tag that is not UTF-8 text",
+        "the owner describes value '",
+        "the owner describes ",
         "the owner describes a table with a name that is not UTF-8 text",
         "the owner describes a column that ",
         "the owner reports that it has ",
@@ -129,6 +134,8 @@ NOT_SHOWN = {
         "a published value is malformed: ",
         "the challenge of the owner at ",
         " that it presents; ask the data owner",
+        " is of an older release, which has no names for values; keep the values in one session, or ask the data owner for "
+        "a newer release",
         " does not support identities; connect without an identity, or ask the data owner for a newer release",
     ],
     "Members of a group that differ, or a caller of the C++ surface (`test/owner/JointStepTest.cpp`, "
@@ -136,6 +143,7 @@ NOT_SHOWN = {
         '\', but the device records for one owner; name the parties of the step: Offline offline({"a", "b"})',
         "the parties of the step",
         " could not be sent to the owner",
+        "' could not be sent to the owner",
         "' is no public key of an owner, expected 64 hexadecimal digits",
         "this group has ended, because its members may stand at different steps: make a new one with "
         "sojourn.parties(...) and start from a checkpoint",

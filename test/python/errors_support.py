@@ -31,7 +31,19 @@ from torch import nn
 import sojourn
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-TOPICS = ("values", "recording", "steps", "tables", "owners", "parties", "private", "releases", "ahead", "arguments")
+TOPICS = (
+    "values",
+    "names",
+    "recording",
+    "steps",
+    "tables",
+    "owners",
+    "parties",
+    "private",
+    "releases",
+    "ahead",
+    "arguments",
+)
 EXAMPLES: dict[str, "Example"] = {}
 FILE = "example.py"  # what the document calls the file of a snippet
 
