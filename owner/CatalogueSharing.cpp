@@ -2,6 +2,7 @@
 // What datasets show to other owners, in the catalogue.
 #include "owner/Catalogue.h"
 #include "owner/Error.h"
+#include "owner/Peer.h"
 #include "owner/Statement.h"
 
 #include <set>

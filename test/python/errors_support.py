@@ -93,7 +93,7 @@ class Server(OwnerProcess):
 
 
 class World:
-    """What examples start from, made when a parameter asks for it."""
+    """Values that examples start from, made when a parameter asks for it."""
 
     def __init__(self):
         self._stack = contextlib.ExitStack()
