@@ -1,4 +1,4 @@
-// Sums over rows of three roles are masked: integers on a grid, with the number of elements outside it. Others are not.
+// Sums over rows of all roles are masked: integers on a grid, with the number of elements outside it. Others are not.
 // RUN: sojourn-opt %s --sojourn-part="role=1 masked=true" | FileCheck %s
 // RUN: sojourn-opt %s --sojourn-part="role=1" | FileCheck %s --check-prefix=CLEAR
 
@@ -10,7 +10,7 @@ module attributes {sojourn.parties = 3 : i64, sojourn.promotion = "torch"} {
     %x = sojourn.concat %x0, %x1, %x2 dim = 0 : tensor<2x3xf32>, tensor<4x3xf32>, tensor<5x3xf32>
     %two = sojourn.concat %x1, %x2 dim = 0 : tensor<4x3xf32>, tensor<5x3xf32>
     %s = sojourn.reduce_sum %x, dims = [0] : tensor<11x3xf32>
-    %n = sojourn.convert %x : tensor<11x3xf32> to tensor<11x3xi64>
+    %n = sojourn.convert %x : tensor<11x3xf32> -> tensor<11x3xi64>
     %c = sojourn.reduce_sum %n, dims = [0, 1] : tensor<11x3xi64>
     %t = sojourn.reduce_sum %two, dims = [0] : tensor<9x3xf32>
     %ab = sojourn.add %a, %b : tensor<f32>, tensor<f32>
@@ -18,13 +18,15 @@ module attributes {sojourn.parties = 3 : i64, sojourn.promotion = "torch"} {
   }
 }
 // CHECK: %[[OWN:.*]] = sojourn.reduce_sum %{{.*}}, dims = [0] : tensor<4x3xf32>
+// CHECK: %[[STEP:.*]] = sojourn.constant 0x4290000000000000 : f64
 // CHECK: %[[WIDE:.*]] = sojourn.convert %[[OWN]] {{.*}}tensor<3xf64>
-// CHECK: %[[STEP:.*]] = sojourn.constant 4398046511104{{.*}} : f64
 // CHECK: %[[SCALED:.*]] = sojourn.mul %[[WIDE]], %[[STEP]]
 // CHECK: %[[GRID:.*]] = sojourn.round %[[SCALED]]
-// CHECK: sojourn.compare "le" %[[GRID]]
-// CHECK: sojourn.compare "ge" %[[GRID]]
+// CHECK: %[[FITS:.*]] = sojourn.and
+// CHECK: %[[KEPT:.*]] = sojourn.select %[[FITS]], %[[GRID]]
+// CHECK: %[[WORDS:.*]] = sojourn.convert %[[KEPT]] {{.*}}tensor<3xi64>
 // CHECK: %[[LOST:.*]] = sojourn.reduce_sum %{{.*}}, dims = [0] : tensor<3xi64>
-// CHECK: across_sum %[[LOST]], %{{.*}} from = [7, 7, 7, 6, 3], masked = [1, 1, 1, 0, 0] : tensor<i64>, tensor<3xi64>, tensor<i64>, tensor<3xf32>, tensor<f32>
-// CHECK: sojourn.compare "eq"
-// CHECK: sojourn.select
+// CHECK: %[[SUMS:.*]]:5 = sojourn.across_sum %[[LOST]], %[[WORDS]], %{{.*}}, from = [7, 7, 7, 6, 3], masked = [1, 1, 1, 0, 0] : tensor<i64>, tensor<3xi64>, tensor<i64>, tensor<3xf32>, tensor<f32>
+// CHECK: %[[WHOLE:.*]] = sojourn.compare "eq" %[[SUMS]]#0
+// CHECK: sojourn.select %[[WHOLE]]
+// CHECK: return %{{.*}}, %[[SUMS]]#2, %[[SUMS]]#3, %[[SUMS]]#4
