@@ -63,8 +63,9 @@ void Owner::share(const std::string &name, const std::vector<Owner> &with, const
 std::vector<ValueInfo> Owner::values(const std::string &tag) const {
   std::vector<ValueInfo> all;
   for (NamedValueInfo &info : frontend::namedValues(session_, tag)) {
-    all.push_back({std::move(info.name), std::move(info.tags), scalarTypeOf(info.element), std::move(info.dims),
-                   info.bytes, info.namedMs, info.usedMs, info.leaseMs});
+    all.push_back({std::move(info.name), std::move(info.tags), scalarTypeOf(info.element),
+                   std::move(info.shape.empty() ? info.dims : info.shape), info.bytes, info.namedMs, info.usedMs,
+                   info.leaseMs});
   }
   return all;
 }

@@ -118,6 +118,12 @@ void NamedValues::enter(llvm::ArrayRef<std::shared_ptr<NamedValue>> values) {
   }
 }
 
+/// "7 days", "90 seconds".
+static std::string timeOf(int64_t milliseconds) {
+  const int64_t seconds = milliseconds / 1000, days = seconds / (24 * 3600);
+  return days > 1 && seconds % (24 * 3600) == 0 ? std::to_string(days) + " days" : std::to_string(seconds) + " seconds";
+}
+
 llvm::Error NamedValues::unknown(const std::string &account, const std::string &name) const {
   std::string known;
   auto names = byAccount.find(account);
@@ -132,8 +138,8 @@ llvm::Error NamedValues::unknown(const std::string &account, const std::string &
                           (all == 0      ? "none has a name"
                            : all > count ? "names are " + known + " and " + std::to_string(all - count) + " more"
                                          : "names are " + known) +
-                          ". A name goes when it is released, when nobody has used its value for " +
-                          Twine(limits.nameLeaseMs / 1000) + " seconds, and when the owner's server ends");
+                          ". A name goes when it is released, when its value has not been used for " +
+                          timeOf(limits.nameLeaseMs) + ", and when the owner's server ends");
 }
 
 llvm::Expected<std::shared_ptr<NamedValue>> NamedValues::find(const std::string &account, const std::string &name) {
@@ -152,6 +158,7 @@ NamedValueInfo NamedValues::info(const NamedValue &value) const {
           .tags = value.tags,
           .type = value.type,
           .strides = value.strides,
+          .shape = value.shape,
           .namedMs = value.namedMs,
           .usedMs = value.followers ? environment.clockMs() : value.usedMs,
           .leaseMs = value.followers ? limits.nameLeaseMs : value.usedMs + limits.nameLeaseMs - environment.clockMs(),

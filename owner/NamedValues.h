@@ -24,11 +24,12 @@ namespace sojourn::owner {
 struct Handle;
 
 /// The handles that follow it are those of Session.h. Under the owner's mutex, but for what never changes: account,
-/// name, type, strides.
+/// name, type.
 struct NamedValue {
   std::string account, name;
   runtime::TensorType type;
-  std::vector<int64_t> strides; ///< in which the client shows it; as many as dims, or none
+  std::vector<int64_t> strides; ///< of its memory at the client; as many as dims, or none
+  std::vector<int64_t> shape;   ///< in which the client shows it; as many elements, or none
   std::vector<std::string> tags;
   std::shared_ptr<runtime::Buffer> memory; ///< as the last commit left it
   LabelPtr label;                          ///< of that
@@ -45,7 +46,7 @@ struct NamedValueInfo {
   std::string account, name;
   std::vector<std::string> tags;
   runtime::TensorType type;
-  std::vector<int64_t> strides;
+  std::vector<int64_t> strides, shape;
   int64_t namedMs = 0, usedMs = 0;
   int64_t leaseMs = 0;  ///< until the name goes, if nobody uses the value
   size_t followers = 0; ///< handles of sessions; with any of them it is in use
@@ -62,7 +63,7 @@ public:
     uint64_t handle = 0;
     std::string name;
     std::vector<std::string> tags;
-    std::vector<int64_t> strides;
+    std::vector<int64_t> strides, shape;
   };
 
   NamedValues(Holdings &holdings, const Environment &environment, const Limits &limits)

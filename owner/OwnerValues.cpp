@@ -69,13 +69,18 @@ llvm::Expected<sojourn::wire::Message> OwnerState::nameValues(const wire::NameVa
       return tags.takeError();
     }
     const size_t strides = given.strides() ? given.strides()->size() : 0;
-    if (strides > bounds::kRank) {
-      return requestError(wire::ErrorCode_Malformed, "value '" + printableName(*name) + "' has " + Twine(strides) +
-                                                         " strides, expected up to " + Twine(bounds::kRank));
+    const size_t sizes = given.shape() ? given.shape()->size() : 0;
+    if (std::max(strides, sizes) > bounds::kRank) {
+      return requestError(wire::ErrorCode_Malformed, "value '" + printableName(*name) + "' has " +
+                                                         Twine(std::max(strides, sizes)) +
+                                                         " strides or sizes, expected up to " + Twine(bounds::kRank));
     }
-    NamedValues::Entry entry{given.handle(), std::move(*name), std::move(*tags), {}};
+    NamedValues::Entry entry{given.handle(), std::move(*name), std::move(*tags), {}, {}};
     if (strides > 0) {
       entry.strides.assign(given.strides()->begin(), given.strides()->end());
+    }
+    if (sizes > 0) {
+      entry.shape.assign(given.shape()->begin(), given.shape()->end());
     }
     entries.push_back(std::move(entry));
   }

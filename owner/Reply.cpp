@@ -157,9 +157,9 @@ Message namedValuesReply(llvm::ArrayRef<NamedValueInfo> values, llvm::ArrayRef<u
     }
     auto tagsVector = builder.CreateVector(tags);
     auto dims = builder.CreateVector(value.type.dims.data(), value.type.dims.size()),
-         strides = builder.CreateVector(value.strides);
+         strides = builder.CreateVector(value.strides), shape = builder.CreateVector(value.shape);
     all.push_back(wire::CreateNamedValue(builder, name, tagsVector, static_cast<uint8_t>(value.type.element), dims,
-                                         strides, value.type.bytes(), value.namedMs, value.usedMs, reads[at]));
+                                         strides, value.type.bytes(), value.namedMs, value.usedMs, reads[at], shape));
   }
   auto body = wire::CreateNamedValues(builder, builder.CreateVector(all), leaseMs);
   return finish(builder, wire::ReplyBody_NamedValues, body.Union());

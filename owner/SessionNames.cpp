@@ -22,11 +22,22 @@ using Entry = NamedValues::Entry;
 /// Memory of the record of a value, its name and its tags, in bytes.
 static size_t entryBytes(const Entry &entry) {
   constexpr size_t kRecord = 512, kText = 64;
-  size_t bytes = kRecord + 2 * entry.name.size() + 8 * entry.strides.size();
+  size_t bytes = kRecord + 2 * entry.name.size() + 8 * (entry.strides.size() + entry.shape.size());
   for (const std::string &tag : entry.tags) {
     bytes += kText + tag.size();
   }
   return bytes;
+}
+
+/// Of these sizes; -1 where there are none such.
+static int64_t elementsOf(llvm::ArrayRef<int64_t> sizes) {
+  int64_t count = 1;
+  for (int64_t size : sizes) {
+    if (size < 0 || __builtin_mul_overflow(count, size, &count)) {
+      return -1;
+    }
+  }
+  return count;
 }
 
 /// One value and its name; brings tags to their form.
@@ -61,6 +72,11 @@ static llvm::Error checkEntry(const Session &session, Entry &entry) {
     return requestError(wire::ErrorCode_Malformed,
                         "value '" + entry.name + "' has " + Twine(handle.value.type.dims.size()) +
                             " dimensions, and the request gives " + Twine(entry.strides.size()) + " strides");
+  }
+  const int64_t count = elementsOf(handle.value.type.dims);
+  if (!entry.shape.empty() && elementsOf(entry.shape) != count) {
+    return requestError(wire::ErrorCode_Malformed, "value '" + entry.name + "' has " + Twine(count) +
+                                                       " elements, and the shape in the request has others");
   }
   return llvm::Error::success();
 }
@@ -119,6 +135,7 @@ llvm::Error Sessions::name(Session &session, std::vector<Entry> entries) {
     value->label = handle.label;
     value->entry = entryBytes(entry);
     value->strides = std::move(entry.strides);
+    value->shape = std::move(entry.shape);
     value->tags = std::move(entry.tags);
     value->namedMs = value->usedMs = environment.clockMs();
     bytes += value->entry;
@@ -139,6 +156,7 @@ llvm::Error Sessions::name(Session &session, std::vector<Entry> entries) {
       holdings.remove(known.account, std::exchange(known.entry, values[at]->entry));
       known.tags = std::move(values[at]->tags);
       known.strides = std::move(values[at]->strides);
+      known.shape = std::move(values[at]->shape);
       known.namedMs = known.usedMs = values[at]->namedMs;
       continue;
     }

@@ -110,7 +110,8 @@ json namedValuesJson(std::vector<NamedValueInfo> values) {
                    {"name", printableName(value.name)},
                    {"tags", std::move(tags)},
                    {"dtype", std::string(runtime::elementName(value.type.element))},
-                   {"shape", std::vector<int64_t>(value.type.dims.begin(), value.type.dims.end())},
+                   {"shape", value.shape.empty() ? std::vector<int64_t>(value.type.dims.begin(), value.type.dims.end())
+                                                 : value.shape},
                    {"bytes", value.type.bytes()},
                    {"named_ms", value.namedMs},
                    {"used_ms", value.usedMs},

@@ -28,8 +28,9 @@ void bindValues(py::module_ &m) {
         for (const NamedValueInfo &each : values) {
           auto dtype = py::reinterpret_borrow<py::object>(
               reinterpret_cast<PyObject *>(torch::getTHPDtype(scalarTypeOf(each.element))));
-          all.append(py::make_tuple(each.name, py::tuple(py::cast(each.tags)), dtype, py::tuple(py::cast(each.dims)),
-                                    each.bytes, each.namedMs, each.usedMs, each.leaseMs));
+          all.append(py::make_tuple(each.name, py::tuple(py::cast(each.tags)), dtype,
+                                    py::tuple(py::cast(each.shape.empty() ? each.dims : each.shape)), each.bytes,
+                                    each.namedMs, each.usedMs, each.leaseMs));
         }
         return all;
       },

@@ -30,18 +30,36 @@ static void requireOwner(const Session &session, const std::string &what) {
   }
 }
 
+static bool isRowMajor(c10::IntArrayRef sizes, c10::IntArrayRef strides) {
+  int64_t next = 1;
+  for (size_t dim = sizes.size(); dim-- > 0;) {
+    if (sizes[dim] > 1 && strides[dim] != next) {
+      return false;
+    }
+    next *= std::max<int64_t>(sizes[dim], 1);
+  }
+  return true;
+}
+
+/// Whether it is all of its storage in another shape, as `arange(6).reshape(2, 3)` is.
+static bool isReshaped(const RemoteTensorImpl &tensor) {
+  const Storage &storage = *tensor.remoteStorage();
+  return tensor.numel() == elementsOf(storage) && isRowMajor(tensor.sizes(), tensor.strides()) &&
+         isRowMajor(storage.sizes, storage.strides);
+}
+
 static void requireNamable(const std::string &name, const at::Tensor &tensor, const std::shared_ptr<Session> &session) {
   const RemoteTensorImpl *impl = remoteImpl(tensor);
   const Storage &storage = *impl->remoteStorage();
   if (storage.device != session) {
     raise(ErrorKind::Error, "'" + name + "' would name a tensor at " + Session::of(tensor)->address() +
                                 ", and others of this call are at " + session->address() +
-                                "; name the values of each owner in a call of its own");
+                                "; name the values of each owner in a separate call");
   }
-  const bool isWhole = impl->sizes() == c10::IntArrayRef(storage.sizes) &&
-                       (impl->numel() == 0 || impl->strides() == c10::IntArrayRef(storage.strides)) &&
-                       impl->storage_offset() == 0 && tensor.scalar_type() == storage.dtype && !tensor.is_conj() &&
-                       !tensor.is_neg();
+  const bool isSame = impl->sizes() == c10::IntArrayRef(storage.sizes) &&
+                      (impl->numel() == 0 || impl->strides() == c10::IntArrayRef(storage.strides));
+  const bool isWhole = (isSame || isReshaped(*impl)) && impl->storage_offset() == 0 &&
+                       tensor.scalar_type() == storage.dtype && !tensor.is_conj() && !tensor.is_neg();
   if (!isWhole) {
     raise(ErrorKind::Error, "'" + name +
                                 "' would name a view of another tensor, and a name belongs to a whole value; "
@@ -116,7 +134,11 @@ void nameValues(const std::vector<std::pair<std::string, at::Tensor>> &values, c
         raise(ErrorKind::Error, "the value for the name '" + name + "' could not be sent to the owner" +
                                     (storage.lost ? ": " + *storage.lost : std::string()));
       }
-      requests.push_back({storage.handle, name, tags, {storage.strides.begin(), storage.strides.end()}});
+      NameRequest request{storage.handle, name, tags, {storage.strides.begin(), storage.strides.end()}, {}};
+      if (tensor.sizes() != c10::IntArrayRef(storage.sizes)) {
+        request.shape.assign(tensor.sizes().begin(), tensor.sizes().end());
+      }
+      requests.push_back(std::move(request));
     }
   }
   translated([&] { session->connection().client().nameValues(requests); });
@@ -158,14 +180,32 @@ static Dims stridesOf(const NamedValueInfo &info) {
 }
 
 /// Of what the owner says: sizes whose product is no number of elements would break all that follows.
-static void checkSizes(const NamedValueInfo &info) {
+static int64_t elementsOf(const NamedValueInfo &info, const std::vector<int64_t> &sizes) {
   int64_t count = 1;
-  for (int64_t size : info.dims) {
+  for (int64_t size : sizes) {
     if (size < 0 || (size > 0 && count > std::numeric_limits<int64_t>::max() / 16 / size)) {
       raise(ErrorKind::OwnerError, "the owner describes value '" + info.name + "' with impossible sizes");
     }
-    count *= std::max<int64_t>(size, 1);
+    count *= size;
   }
+  return count;
+}
+
+/// The tensor in the shape that it was named in.
+static at::Tensor shown(const at::Tensor &whole, const NamedValueInfo &info) {
+  if (info.shape.empty() || elementsOf(info, info.shape) != whole.numel()) {
+    return whole;
+  }
+  ViewMeta meta;
+  meta.sizes.assign(info.shape.begin(), info.shape.end());
+  meta.strides.resize(info.shape.size());
+  int64_t count = 1;
+  for (size_t dim = info.shape.size(); dim-- > 0; count *= std::max<int64_t>(info.shape[dim], 1)) {
+    meta.strides[dim] = count;
+  }
+  meta.offset = 0;
+  meta.dtype = whole.scalar_type();
+  return makeView(whole, meta);
 }
 
 std::vector<at::Tensor> takeValues(const std::shared_ptr<Session> &session, const std::vector<std::string> &names) {
@@ -188,7 +228,7 @@ std::vector<at::Tensor> takeValues(const std::shared_ptr<Session> &session, cons
   session->requireOpen();
   for (size_t at = 0; at < taken.size(); ++at) {
     const NamedValueInfo &info = taken[at];
-    checkSizes(info);
+    elementsOf(info, info.dims); // or an error
     auto storage =
         Storage::make(session, {info.dims.begin(), info.dims.end()}, stridesOf(info), scalarTypeOf(info.element));
     storage->handle = as[at];
@@ -196,7 +236,7 @@ std::vector<at::Tensor> takeValues(const std::shared_ptr<Session> &session, cons
     storage->reads = info.reads == 0 ? TablesRead::None : info.reads == 1 ? TablesRead::Open : TablesRead::Private;
     storage->usedAt = session->commits();
     session->handles().add(1);
-    tensors.push_back(makeTensor(std::move(storage)));
+    tensors.push_back(shown(makeTensor(std::move(storage)), info));
   }
   return tensors;
 }

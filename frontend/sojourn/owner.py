@@ -275,8 +275,7 @@ class Owner(Connected):
         """The value with a name, as a remote tensor; of a mapping that was named, a dict with its keys.
 
         Any connection of the same identity finds it. Later updates in place (an optimizer's, say) change the value that
-        has the name, whichever connection makes them; the last one counts. A value keeps its policy: what is computed
-        from a private table may leave as little as before. Raises `Error`, with the known names, for an unknown name,
+        has the name, from any connection; the last one counts. A value computed from a private table stays private. Raises `Error`, with the known names, for an unknown name,
         and inside of a step.
         """
         return values.found(self.session, text("name", name))

@@ -69,16 +69,15 @@ def name(
 
     `value`: a remote tensor; a mapping of remote tensors, whose names are then `NAME.KEY`; or a module, for its
     `state_dict()`. The value stays in the owner's memory, and counts in the account's share, when the connection
-    closes: until `owner.release(name)`, until no client has used it for the owner's lease (a week, unless the owner sets
-    another), or until the owner's server ends. Save values to a file that are to outlive the server.
+    closes. It ends with `owner.release(name)`, after a week without use (or the time that the owner has set), and with
+    the owner's server. Save to a file what must outlive the server.
 
-    Updates in place, such as an optimizer's, go along: the name stands for the trained weights. A result that is
-    computed is another value: `w = w - g` leaves the name with the old one. Naming another tensor by a name that
-    exists moves the name, and the value of before loses it. Naming the same tensor by the same name again changes its
-    tags. A value has one name at most.
+    Updates in place, such as an optimizer's, change the named value. A new result is another value: after `w = w - g`
+    the name belongs to the old one. A name that another tensor has moves to the new one. Naming a tensor by the same
+    name again changes its tags. A value has one name at most.
 
     `name`: up to 256 letters, digits, spaces and - _ . characters. `tags`: up to 32 of up to 64 bytes. Raises `Error`
-    inside of a step, for a view (name its base, or a copy), for tensors of several owners, and for a tensor that has
+    inside of a step, for a part of another tensor (name the whole tensor or a copy), for tensors of several owners, and for a tensor that has
     another name; `Refused` without an identity.
     """
     label = checks.text("name", name)
@@ -157,7 +156,7 @@ def _of_mapping(session, label: str) -> list[str]:
 
 
 def found(session, label: str) -> torch.Tensor | dict[str, torch.Tensor]:
-    """The value of this name: a tensor, or a dict of them."""
+    """The value with the name: a tensor, or a dict of them."""
     members = _of_mapping(session, label)
     if not members:
         return _sojourn.take_values(session, [label])[0]

@@ -117,6 +117,7 @@ struct NameRequest {
   std::string name;
   std::vector<std::string> tags;
   std::vector<int64_t> strides; ///< of the storage behind the handle
+  std::vector<int64_t> shape;   ///< of the tensor, where it has another one, row-major
 };
 
 /// A value at the owner that has a name.
@@ -125,6 +126,7 @@ struct NamedValueInfo {
   std::vector<std::string> tags;
   Element element;
   std::vector<int64_t> dims, strides; ///< strides: as many as dims, or none
+  std::vector<int64_t> shape;         ///< of the tensor that was named, row-major; none: dims
   uint64_t bytes = 0;                 ///< of its elements
   int64_t namedMs = 0, usedMs = 0;    ///< milliseconds since 1970
   int64_t leaseMs = 0;                ///< how long it keeps the name after its last use

@@ -14,6 +14,10 @@ Answer Client::askOfNames(const std::function<void(flatbuffers::FlatBufferBuilde
                                             " is of an older release, which has no names for values; keep the values "
                                             "in one session, or ask the data owner for a newer release");
   }
+  // A mistake of the script, which the owner is the one to see.
+  if (error && (error->code() == schema::ErrorCode_Handle || error->code() == schema::ErrorCode_Malformed)) {
+    throw Error(ErrorKind::Error, text);
+  }
   return answer;
 }
 
@@ -23,8 +27,8 @@ void Client::nameValues(const std::vector<NameRequest> &values) {
     for (const NameRequest &value : values) {
       auto name = request.CreateString(value.name);
       auto tags = request.CreateVectorOfStrings(value.tags);
-      auto strides = request.CreateVector(value.strides);
-      entries.push_back(schema::CreateNameEntry(request, value.handle, name, tags, strides));
+      auto strides = request.CreateVector(value.strides), shape = request.CreateVector(value.shape);
+      entries.push_back(schema::CreateNameEntry(request, value.handle, name, tags, strides, shape));
     }
     finishRequest(request, schema::CreateNameValues(request, session_, request.CreateVector(entries)));
   });
@@ -40,7 +44,8 @@ static std::vector<NamedValueInfo> readValues(const Answer &answer) {
     if (!element) {
       throw Error(ErrorKind::OwnerError, "the owner describes a value of unknown element type");
     }
-    NamedValueInfo info{.name = textOf(value.name()), .tags = {}, .element = *element, .dims = {}, .strides = {}};
+    NamedValueInfo info{
+        .name = textOf(value.name()), .tags = {}, .element = *element, .dims = {}, .strides = {}, .shape = {}};
     if (!isUtf8(info.name)) {
       throw Error(ErrorKind::OwnerError, "the owner describes a value with a name that is not UTF-8 text");
     }
@@ -55,6 +60,9 @@ static std::vector<NamedValueInfo> readValues(const Answer &answer) {
     }
     if (value.strides()) {
       info.strides.assign(value.strides()->begin(), value.strides()->end());
+    }
+    if (value.shape()) {
+      info.shape.assign(value.shape()->begin(), value.shape()->end());
     }
     info.bytes = value.bytes();
     info.namedMs = value.named_ms();

@@ -22,7 +22,7 @@ struct Entry {
   uint64_t handle;
   std::string name;
   Names tags = {};
-  std::vector<int64_t> strides = {};
+  std::vector<int64_t> strides = {}, shape = {};
 };
 
 std::string nameBytes(uint64_t session, const std::vector<Entry> &entries) {
@@ -31,7 +31,8 @@ std::string nameBytes(uint64_t session, const std::vector<Entry> &entries) {
   for (const Entry &entry : entries) {
     auto name = builder.CreateString(entry.name);
     auto tags = builder.CreateVectorOfStrings(entry.tags);
-    all.push_back(wire::CreateNameEntry(builder, entry.handle, name, tags, builder.CreateVector(entry.strides)));
+    auto strides = builder.CreateVector(entry.strides), shape = builder.CreateVector(entry.shape);
+    all.push_back(wire::CreateNameEntry(builder, entry.handle, name, tags, strides, shape));
   }
   auto values = builder.CreateVector(all);
   return finish(builder, wire::RequestBody_NameValues, wire::CreateNameValues(builder, session, values).Union());
@@ -309,7 +310,7 @@ TEST_F(ValuesWithNames, EndWithTheirLease) {
   ASSERT_EQ(second.send(releaseBytes(second.session, {1})).error(), "");
   world.now += 10'001;
   const std::string error = take(second, {"used"}, {1});
-  EXPECT_NE(error.find("nobody has used its value for 10 seconds"), std::string::npos) << error;
+  EXPECT_NE(error.find("its value has not been used for 10 seconds"), std::string::npos) << error;
   end(second);
   owner->tidy();
   EXPECT_EQ(held(), 0u);
@@ -352,7 +353,10 @@ TEST_F(ValuesWithNames, BadRequestsChangeNothing) {
       {{{1, "ok"}, {2, "b", {longName}}}, "Malformed: a tag has 257 bytes"},
       {{{1, "ok"}, {2, "b", Names(1000, "t")}}, "1000 tags"},
       {{{1, "ok"}, {2, "b", {}, {1, 2}}}, "has 1 dimensions, and the request gives 2 strides"},
-      {{{1, "ok"}, {2, "b", {}, std::vector<int64_t>(17, 1)}}, "17 strides, expected up to 16"},
+      {{{1, "ok"}, {2, "b", {}, std::vector<int64_t>(17, 1)}}, "17 strides or sizes, expected up to 16"},
+      {{{1, "ok"}, {2, "b", {}, {}, {2, 2}}}, "has 3 elements, and the shape in the request has others"},
+      {{{1, "ok"}, {2, "b", {}, {}, {-3, -1}}}, "the shape in the request has others"},
+      {{{1, "ok"}, {2, "b", {}, {}, {int64_t{1} << 62, 4, 3}}}, "the shape in the request has others"},
   };
   const size_t before = held();
   for (const auto &[entries, expected] : bad) {

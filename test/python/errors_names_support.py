@@ -6,10 +6,10 @@ from errors_support import example
 from torch import nn
 
 import sojourn
-from sojourn import Error, OwnerError, Refused
+from sojourn import Error, Refused
 
 
-@example(OwnerError, "A value by an unknown name", "no value has the name 'weight'; names are 'weights'")
+@example(Error, "A value by an unknown name", "no value has the name 'weight'; names are 'weights'")
 def _(owner, x):
     sojourn.name(x, "weights")
     owner.value("weight")
@@ -32,13 +32,13 @@ def _(x):
     sojourn.name(x[0], "row")
 
 
-@example(OwnerError, "A second name for a value", "this value has the name 'weights' already", "tensor.clone()")
+@example(Error, "A second name for a value", "this value has the name 'weights' already", "tensor.clone()")
 def _(x):
     sojourn.name(x, "weights")
     sojourn.name(x, "best")
 
 
-@example(OwnerError, "A name with other characters", "'a/b' is not a valid name for a value", "letters, digits, spaces")
+@example(Error, "A name with other characters", "'a/b' is not a valid name for a value", "letters, digits, spaces")
 def _(x):
     sojourn.name(x, "a/b")
 
@@ -58,7 +58,7 @@ def _(group):
     sojourn.name(torch.ones(2).to(group.device), "weights")
 
 
-@example(Error, "Names for tensors of several owners", "name the values of each owner in a call of its own")
+@example(Error, "Names for tensors of several owners", "name the values of each owner in a separate call")
 def _(x, other):
     sojourn.name({"a": x, "b": torch.ones(2).to(other.device)}, "pair")
 

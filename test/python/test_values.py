@@ -149,20 +149,26 @@ def test_forms_of_values(place):
         "bits": torch.tensor([True, False]),
         "complex": torch.randn(2, dtype=torch.complex64),
         "half": torch.randn(3).bfloat16(),
+        "reshaped": torch.arange(6.0),
     }
     with place.connect() as owner:
-        sojourn.name({key: value.to(owner.device) for key, value in values.items()}, "all of them")
+        kept = {key: value.to(owner.device) for key, value in values.items()}
+        kept["reshaped"], values["reshaped"] = (each["reshaped"].reshape(2, 1, 3) for each in (kept, values))
+        sojourn.name(kept, "all of them")
     with place.connect() as owner:
         found = owner.value("all of them")
         assert list(found) == sorted(values)
         for key, value in values.items():
             assert (found[key].dtype, found[key].stride()) == (value.dtype, value.stride()), key
             assert torch.equal(read(found[key]), value), key
+        assert owner.values()[-1].shape == (2, 1, 3)
         found["image"][0, 1] = 7
+        found["reshaped"][1, 0, 2] = 9
         sojourn.flush()
-    image[0, 1] = 7
+    image[0, 1], values["reshaped"][1, 0, 2] = 7, 9
     with place.connect() as owner:
         assert torch.equal(read(owner.value("all of them.image")), image)
+        assert torch.equal(read(owner.value("all of them.reshaped")), values["reshaped"])
 
 
 def test_names_move_and_end(place):
