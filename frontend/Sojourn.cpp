@@ -156,12 +156,12 @@ Owner connect(const std::string &name, std::function<wire::Message(std::string_v
   });
 }
 
-Parties parties(const std::vector<Owner> &owners) {
+Parties parties(const std::vector<Owner> &owners, std::optional<bool> masked) {
   std::vector<std::shared_ptr<Session>> members;
   for (const Owner &owner : owners) {
     members.push_back(owner.session());
   }
-  return Parties(Session::openGroup(members));
+  return Parties(Session::openGroup(members, masked));
 }
 
 c10::Device Parties::device() const { return session_->device(); }

@@ -114,7 +114,7 @@ public:
   /// Registers a table with an embedded owner (you are its data owner). Throws Error at any other owner.
   Table registerDataset(const std::string &name, const Source &source, const RegisterOptions &options = {}) const;
   /// Says what other owners may see of a table of an embedded owner in steps of a group (`parties`): "clear", whatever
-  /// the client may see, too, or "none". Throws Error at any other owner.
+  /// the client may see, too, "sums", totals over rows of all members, or "none". Throws Error at any other owner.
   void share(const std::string &name, const std::vector<Owner> &with, const std::string &level = "clear") const;
   /// Values here to which this client has given names (`nameValues`), in the order of names; with a tag, or all.
   std::vector<ValueInfo> values(const std::string &tag = "") const;
@@ -135,9 +135,9 @@ private:
 };
 
 /// Gives remote tensors of one owner names in the account of this client, all of them or none: they stay at the owner
-/// when the session ends, until they are released or nobody has used them for the owner's lease, and updates in place
-/// go along. A name that another value has moves. Throws Error within a step, for views, and for tensors of a group;
-/// Refused without an identity.
+/// when the session ends, until they are released or no client has used them for the owner's lease, and updates in
+/// place go along. A name that another value has moves. Throws Error within a step, for views, and for tensors of a
+/// group; Refused without an identity.
 void nameValues(const std::vector<std::pair<std::string, at::Tensor>> &values,
                 const std::vector<std::string> &tags = {});
 
@@ -160,8 +160,10 @@ private:
   std::shared_ptr<frontend::Session> session_;
 };
 
-/// A group of 2 to 16 owners that know each other. Throws Error where one of them refuses.
-Parties parties(const std::vector<Owner> &owners);
+/// A group of 2 to 16 owners that know each other. `masked`: whether members see of each other's sums over rows the
+/// totals alone (three members or more; floats on a grid of step 2^-42, NaN where a part is beyond 2^20 / members); by
+/// default where a member shares a table as sums. Throws Error where one of them refuses.
+Parties parties(const std::vector<Owner> &owners, std::optional<bool> masked = std::nullopt);
 /// Plain tables (`plain`) as one, whose batches are those of a group with the same tables; or tables that are described
 /// for the parties of a step ahead of time (`specTable`), with their numbers of rows.
 Table pooled(const std::vector<Table> &tables);

@@ -41,7 +41,7 @@ struct NamedValue {
   bool isReleased = false;         ///< the name has gone, or moved to another value
 };
 
-/// What a client, or the data owner, is told of one.
+/// The description of one, for its client and the data owner.
 struct NamedValueInfo {
   std::string account, name;
   std::vector<std::string> tags;
@@ -69,7 +69,7 @@ public:
   NamedValues(Holdings &holdings, const Environment &environment, const Limits &limits)
       : holdings(holdings), environment(environment), limits(limits) {}
 
-  /// Refused for an account of nobody.
+  /// Refused for clients without an identity.
   static llvm::Error checkAccount(const std::string &account);
   /// Puts values of one account under their names, in the place of those that have them; their entries count already.
   void enter(llvm::ArrayRef<std::shared_ptr<NamedValue>> values);

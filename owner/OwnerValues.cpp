@@ -143,8 +143,8 @@ llvm::Expected<sojourn::wire::Message> OwnerState::listValues(const wire::ListVa
   return connection ? held(account, std::move(reply)) : llvm::Expected<sojourn::wire::Message>(std::move(reply));
 }
 
-/// Values are looked up, then adopted by the session's worker without the mutex, then entered: what is released or
-/// committed meanwhile came after.
+/// Values are looked up, then adopted by the session's worker without the mutex, then entered: a release or a
+/// commit meanwhile came after.
 llvm::Expected<sojourn::wire::Message> OwnerState::takeValues(const wire::TakeValues &request) {
   auto names = namesOf(request.names(), limits);
   if (!names) {

@@ -57,9 +57,9 @@ private:
                              "without saying");
     }
     return requestError(wire::ErrorCode_Refused,
-                        shared + " alone, and this step shows what is no sum over rows of all members; "
-                                 "compute it from such sums (parties.rows), or its data owner shares it with "
-                                 "level='clear'",
+                        shared + " alone, and this step shows a value that is no sum over rows of all members "
+                                 "(the first such value is named here); compute it from such sums (parties.rows), or "
+                                 "its data owner shares it with level='clear'",
                         facts.clearOp, facts.clearLocation);
   }
 

@@ -140,7 +140,7 @@ std::string partiesText(const std::vector<std::string> &parties);
 /// group each table is at the member that plays its party. Throws Error if a dataset is missing or does not match.
 std::vector<wire::TableBinding> bindTables(Artifact &artifact, Session &session,
                                            const std::map<std::string, std::string> &names);
-/// What is wrong with a batch that is or may be short (`shortRows`: rows of one that may be); throws Error.
+/// Throws Error where the last batch of an epoch is short and has other rows than `shortRows`.
 void requireFull(const std::string &table, int64_t rows, int64_t size, int64_t shortRows);
 inline constexpr const char *kLeaveOut =
     "leave the short batch out with drop_last=True (dropLast in C++), compile a second step "

@@ -19,7 +19,7 @@ using namespace frontend;
 
 namespace {
 
-/// What a group needs to know of the artifact's results, which no file says.
+/// Places of the results, which a group needs and no file has.
 void placeResults(Artifact &artifact, unsigned parties) {
   auto place = [&](ArtifactCall &call) {
     if (!call.step.program.empty() && !call.step.places) {
@@ -54,7 +54,7 @@ std::vector<Owner> playersOf(const Artifact &artifact, const std::map<std::strin
     const auto player = parties.find(name);
     if (player == parties.end()) {
       raise(ErrorKind::Error,
-            "nobody plays party '" + name +
+            "no owner plays party '" + name +
                 "' of the program; name the owner of each of its parties: " + partiesText(artifact.parties));
     }
     players.push_back(player->second);

@@ -5,6 +5,7 @@
 #include "frontend/Error.h"
 #include "frontend/Interrupt.h"
 #include "frontend/wire/Identity.h"
+#include "runtime/Limits.h"
 
 #include <algorithm>
 #include <mutex>
@@ -51,6 +52,11 @@ std::shared_ptr<Session> Session::openGroup(const std::vector<std::shared_ptr<Se
     if (member->offline() || member->isGroup() || member->isClosed()) {
       raise(ErrorKind::Error, member->address() + " is no open connection to one owner, and a group is of such");
     }
+  }
+  constexpr size_t kLeast = runtime::limits::kMaskedRolesLeast;
+  if (isMasked.value_or(false) && members.size() < kLeast) {
+    raise(ErrorKind::Error, "sums are masked among " + std::to_string(kLeast) + " owners or more, got " +
+                                std::to_string(members.size()) + ": of two, each would know the other one's part");
   }
   std::shared_ptr<Session> session(new Session(members, isMasked));
   session->enter();

@@ -17,7 +17,6 @@ from .step import step
 from .table import Table
 
 _MEMBERS_LEAST, _MEMBERS_MOST = 2, 16
-_MASKED_LEAST = 3
 _WEIGHT_MOST = 1e15
 
 
@@ -99,11 +98,6 @@ def parties(*owners: Owner, sums: str | None = None) -> Parties:
             raise Error(f"the owner at {owner.address} is in the group more than once; name each owner once")
     if sums not in (None, "clear", "masked"):
         raise Error(f"sums must be 'clear' or 'masked', got {checks.shown(sums)}")
-    if sums == "masked" and len(owners) < _MASKED_LEAST:
-        raise Error(
-            f"sums are masked among {_MASKED_LEAST} owners or more, got {len(owners)}: of two, each would know the "
-            "other one's part"
-        )
     return Parties(_sojourn.open_group([owner.session for owner in owners], sums and sums == "masked"), owners)
 
 

@@ -233,6 +233,9 @@ PlannedExchange plannedExchange(const parties::Stage &stage, const Exchange &exc
   return planned;
 }
 
+/// A frame of terms, its copy under masks, and its shares for other members (owner/peers/JointMessage.cpp).
+constexpr size_t kCopiesOfTerms = 3;
+
 /// The most that a run holds between stages; frames are bounded as results are.
 llvm::Error planMemory(Plan &plan, const std::vector<TensorType> &types) {
   struct Frame {
@@ -247,7 +250,7 @@ llvm::Error planMemory(Plan &plan, const std::vector<TensorType> &types) {
     }
     size_t sent = 0;
     if (stage.exchange) {
-      sent = stage.exchange->sent.bytes;
+      sent = kCopiesOfTerms * stage.exchange->sent.bytes;
       for (unsigned number : stage.exchange->sums) {
         frameOf[number] = frames.size();
       }

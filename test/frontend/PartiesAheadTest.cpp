@@ -203,7 +203,7 @@ TEST_F(PartiesAhead, WhatDoesNotFitIsRefused) {
   const Artifact artifact = compiled();
   EXPECT_NE(thrown([&] {
               ArtifactRun(artifact, std::map<std::string, Owner>{{"a", owners[0]}, {"b", owners[1]}}, datasets);
-            }).find("nobody plays party 'c' of the program; name the owner of each of its parties: a, b, c"),
+            }).find("no owner plays party 'c' of the program; name the owner of each of its parties: a, b, c"),
             std::string::npos);
   EXPECT_NE(thrown([&] {
               ArtifactRun(artifact, parties({owners[0], owners[1]}), datasets);

@@ -398,7 +398,7 @@ def _():
         )
 
 
-@example(Error, "A compiled step with a party too few", "nobody plays party 'b' of the program", "its parties: a, b")
+@example(Error, "A compiled step with a party too few", "no owner plays party 'b' of the program", "its parties: a, b")
 def _(owner, joint_program):
     joint_program.run({"a": owner})
 

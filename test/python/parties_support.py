@@ -46,6 +46,19 @@ class Hospitals:
             each.close()
 
 
+def made_hospitals(rng, counts: range, **defaults):
+    """For a fixture: makes `Hospitals` of these numbers of rows, or of three random ones, and closes them."""
+    made = []
+
+    def make(*rows, **options):
+        made.append(Hospitals(rows or [rng.choice(counts) for _ in range(3)], rng, **{**defaults, **options}))
+        return made[-1]
+
+    yield make
+    for each in made:
+        each.close()
+
+
 def network(seed: int) -> nn.Module:
     torch.manual_seed(seed)
     return nn.Sequential(nn.Linear(3, 8), nn.LayerNorm(8), nn.ReLU(), nn.Linear(8, 2))

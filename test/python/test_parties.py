@@ -6,7 +6,7 @@ import threading
 
 import pytest
 import torch
-from parties_support import COLUMNS, Hospitals, close, network, plain_step, trained
+from parties_support import COLUMNS, close, made_hospitals, network, plain_step, trained
 from torch import nn
 
 import sojourn
@@ -14,15 +14,7 @@ import sojourn
 
 @pytest.fixture
 def hospitals(rng):
-    made = []
-
-    def make(*rows, **options):
-        made.append(Hospitals(rows or [rng.randrange(20, 60) for _ in range(3)], rng, **options))
-        return made[-1]
-
-    yield make
-    for each in made:
-        each.close()
+    yield from made_hospitals(rng, range(20, 60))
 
 
 @pytest.mark.parametrize("make", [torch.optim.Adam, torch.optim.SGD])

@@ -6,7 +6,7 @@ import re
 
 import pytest
 import torch
-from parties_support import COLUMNS, Hospitals, close, trained
+from parties_support import COLUMNS, close, made_hospitals, trained
 from torch import nn
 
 import sojourn
@@ -16,15 +16,7 @@ STEP_OF_GRID = 2.0**-42
 
 @pytest.fixture
 def hospitals(rng):
-    made = []
-
-    def make(*rows, **options):
-        made.append(Hospitals(rows or [rng.randrange(40, 80) for _ in range(3)], rng, **{"share": "sums", **options}))
-        return made[-1]
-
-    yield make
-    for each in made:
-        each.close()
+    yield from made_hospitals(rng, range(40, 80), share="sums")
 
 
 @pytest.mark.parametrize("make", [torch.optim.Adam, torch.optim.SGD])
@@ -84,7 +76,7 @@ def test_values_that_are_no_sums_over_rows_of_three_are_refused(hospitals):
     three = hospitals()
     alice, bob, _ = three.owners
     means = [owner.dataset("patients")["age"].mean() for owner in (alice, bob)]
-    with refusal("this step shows what is no sum over rows of all members") as found:
+    with refusal("this step shows a value that is no sum over rows of all members") as found:
         (means[0].to(three.parties.device) + means[1].to(three.parties.device)).item()
     total = torch.zeros((), device=three.parties.device)
     assert total.item() == 0 and three.parties.where(total) == "copies at all members"

@@ -484,8 +484,11 @@ TEST(Joint, RandomStepsInPartsAndPooled) {
     }
   }
   std::printf("%zu programs: %zu values in parts, %zu at a role, %zu meetings in %zu exchanges, %zu sent to all, %zu "
-              "ops refused\n",
-              programs, covered.inParts, covered.atRole, covered.meetings, covered.exchanges, covered.told, refused);
+              "ops refused, %zu masked sums, %zu runs that may have left the grid\n",
+              programs, covered.inParts, covered.atRole, covered.meetings, covered.exchanges, covered.told, refused,
+              covered.maskedSums, covered.lost);
+  EXPECT_GT(covered.maskedSums, programs / 20);
+  EXPECT_LT(covered.lost, programs / 4) << "runs that are not compared";
   for (const auto &[name, number] : covered.rowOps) {
     std::printf("%s %zu  ", name.c_str(), number);
   }
