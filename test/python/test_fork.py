@@ -264,7 +264,7 @@ LOADING = """
     for epoch in range(2):
         for (rows,) in DataLoader(TensorDataset(torch.ones(40, 1)), batch_size=10, num_workers=2):
             total += sojourn.publish((rows.to(owner.device) * weight).sum()).item()
-    print(total, sojourn.publish(pending).item(), owner.budget("t").epsilon_left == left)
+    print(total, sojourn.publish(pending).item(), owner.budget("t").epsilon_left == left, flush=True)  # forks flush, too
     for how in ("return", "exit", "gc"):
         if os.fork() == 0:
             if how == "gc":

@@ -68,7 +68,13 @@ class World:
         self.optimizer = torch.optim.SGD(self.model.parameters(), lr=0.1)
         self.program = compiled("houses", "open")
         self.private_program = compiled("patients", "private")
+        sojourn.name(torch.ones(2).to(self.owner.device), "kept")
         self.receipt = sojourn.publish(self.private["dose"].mean(), epsilon=0.1).receipt
+
+    def named(self) -> str:
+        """The name of a fresh value."""
+        sojourn.name(torch.ones(2).to(self.owner.device), "fresh")
+        return "fresh"
 
 
 @pytest.fixture(scope="module")
@@ -124,10 +130,20 @@ CALLS = {
     "Owner.share": Call(
         lambda w: w.owner.share,
         lambda w: {"name": "houses", "with_": [w.other], "level": "clear"},
-        {"name": TEXT, "with_": [*TEXT, ["bob"], [7], Thing()], "level": [*TEXT, "sums", "all"]},
+        {"name": TEXT, "with_": [*TEXT, ["bob"], [7], Thing()], "level": [*TEXT, "total", "all"]},
+    ),
+    "Owner.values": Call(lambda w: w.owner.values, lambda w: {}, {"tag": but(TEXT, None)}),
+    "Owner.value": Call(lambda w: w.owner.value, lambda w: {"name": "kept"}, {"name": [*TEXT, "lost"]}),
+    "Owner.release": Call(lambda w: w.owner.release, lambda w: {"name": w.named()}, {"name": [*TEXT, "lost"]}),
+    "name": Call(
+        lambda w: sojourn.name,
+        lambda w: {"value": w.model.weight, "name": "weights"},
+        {"value": [7, "model", None, Thing(), [1], {"a": 7}], "name": TEXT, "tags": but(NAMES, None)},
     ),
     "parties": Call(
-        lambda w: lambda owners: sojourn.parties(w.owner, owners), lambda w: {}, {"owners": [*TEXT, "local"]}
+        lambda w: lambda owners=w.other, sums=None: sojourn.parties(w.owner, owners, sums=sums),
+        lambda w: {},
+        {"owners": [*TEXT, "local"], "sums": [*but(TEXT, None), "hidden"]},
     ),
     "Parties": Call(lambda w: sojourn.Parties, lambda w: {"owners": ()}, {"session": [*TEXT, "local"]}),
     "Parties.rows": Call(lambda w: lambda tables: w.group.rows(tables, w.table), lambda w: {}, {"tables": [*TEXT, 7]}),
@@ -364,6 +380,7 @@ CALLS = {
             "policy": but([*TEXT, "public"], None),
             "defaults": [7, "abc", (1, 2), Thing(), {"clip": 1}, ("a", "b", "c")],
             "categories": [*CATEGORIES, {"age": ["a"]}],  # of a column of floats
+            "party": but([*TEXT, 7], None),
         },
     ),
     "to_owner": Call(
@@ -379,7 +396,7 @@ CALLS = {
 #: Arguments that take anything: trees of values, and what a class of the results is made with.
 ANY = {"publish": {"tree"}, "Table.__contains__": {"column"}}
 #: Classes that only the package makes, and those without arguments to get wrong.
-RESULTS = {"Budget", "Published", "Quote", "ReleaseQuote"}
+RESULTS = {"Budget", "NamedValue", "NamedValues", "Published", "Quote", "ReleaseQuote"}
 ERRORS = {name for name in sojourn.__all__ if str(name) in vars(sojourn.errors)}
 #: Arguments that are not for scripts.
 HIDDEN = {
@@ -405,6 +422,7 @@ SAID = {
     "tables": {"plain tables", "a table of each member"},
     "batches": {"an input of a step"},
     "tree": {"takes a tensor"},
+    "value": {"name takes a tensor"},
     "step_fn": {"function"},
     "train": {"function"},
 }
