@@ -34,6 +34,19 @@ bool fieldCovers(const std::set<T> &field, const std::set<T> &part) {
   return std::includes(field.begin(), field.end(), part.begin(), part.end());
 }
 
+/// Who may be sent both.
+void joinField(Audience &field, const Audience &other) {
+  if (!field) {
+    field = other;
+  } else if (other) {
+    std::erase_if(*field, [&](const signing::PublicKey &key) { return !other->contains(key); });
+  }
+}
+
+bool fieldCovers(const Audience &field, const Audience &part) {
+  return !part || (field && std::includes(part->begin(), part->end(), field->begin(), field->end()));
+}
+
 template <class Mine, class Other, size_t... at>
 void joinFields(Mine mine, Other other, std::index_sequence<at...>) {
   (joinField(std::get<at>(mine), std::get<at>(other)), ...);
@@ -58,6 +71,23 @@ LabelPtr Label::of(Source source) {
   std::shared_ptr<Label> label(new Label());
   label->sources_.insert(std::move(source));
   return label;
+}
+
+LabelPtr Label::within(const LabelPtr &label, const std::set<signing::PublicKey> &members) {
+  if (!label) {
+    return nullptr;
+  }
+  std::shared_ptr<Label> found(new Label());
+  found->audience_ = members;
+  found->join(*label);
+  return found;
+}
+
+LabelPtr Label::released(const LabelPtr &label) {
+  if (label && !label->audience_) {
+    return client();
+  }
+  return within(client(), label ? *label->audience_ : std::set<signing::PublicKey>());
 }
 
 void Label::join(const Label &other) { joinFields(members(), other.members(), Indices<decltype(other.members())>()); }

@@ -40,6 +40,9 @@ struct Source {
   friend auto operator<=>(const Source &, const Source &) = default;
 };
 
+/// Owners that may be sent a value; nothing: any that its sources are shared with.
+using Audience = std::optional<std::set<signing::PublicKey>>;
+
 /// An extensible record, kept per handle and joined over everything a value depends on.
 /// Join, covering and order go over `members()`, which does not compile while a field is missing
 /// from it, and each field's type needs a rule in Label.cpp: what is added later cannot be dropped
@@ -51,8 +54,16 @@ public:
   static std::shared_ptr<const Label> client();
   /// Of rows of a dataset.
   static std::shared_ptr<const Label> of(Source source);
+  /// Of a value of a group, outside of it: as it was, and for the group's members alone. Null stays null.
+  static std::shared_ptr<const Label> within(const std::shared_ptr<const Label> &label,
+                                             const std::set<signing::PublicKey> &members);
+  /// Of what noise releases: without sources, and for the same owners; of null, for none.
+  static std::shared_ptr<const Label> released(const std::shared_ptr<const Label> &label);
 
   const std::set<Source> &sources() const { return sources_; }
+  /// Of a value that follows from what members of a group showed each other: those members. It may be computed from
+  /// rows of theirs, which the sources do not name.
+  const Audience &audience() const { return audience_; }
 
   /// The label of a value computed from this one and `other`.
   void join(const Label &other);
@@ -62,15 +73,16 @@ public:
 private:
   Label() = default;
   auto members() const {
-    const auto &[sources] = *this; // fails to compile unless every field is named
-    return std::tie(sources);
+    const auto &[sources, audience] = *this; // fails to compile unless every field is named
+    return std::tie(sources, audience);
   }
   auto members() {
-    auto &[sources] = *this;
-    return std::tie(sources);
+    auto &[sources, audience] = *this;
+    return std::tie(sources, audience);
   }
 
   std::set<Source> sources_;
+  Audience audience_;
 
 public:
   friend bool operator==(const Label &a, const Label &b) { return a.members() == b.members(); }

@@ -8,6 +8,7 @@
 
 #include "llvm/ADT/ScopeExit.h"
 
+#include <map>
 #include <set>
 
 namespace sojourn::owner {
@@ -58,7 +59,7 @@ llvm::Expected<sojourn::wire::Message> OwnerState::join(const wire::Join &reques
 }
 
 /// In the turn of the session that has them: while a step is under way there, values and their labels do not fit.
-llvm::Expected<std::vector<Handle>> OwnerState::lent(const wire::Borrow &request) {
+llvm::Expected<OwnerState::Lent> OwnerState::lent(const wire::Borrow &request) {
   auto turn = SessionTurn::take(mutex, sessions, request.from());
   if (!turn) {
     return turn.takeError();
@@ -67,21 +68,71 @@ llvm::Expected<std::vector<Handle>> OwnerState::lent(const wire::Borrow &request
   std::lock_guard lock(mutex);
   const Session *own = sessions.look(request.session());
   const bool isSame = own && from.account == own->account && from.key == own->key;
-  std::vector<Handle> found;
+  Lent found{{}, from.group != nullptr};
+  std::map<LabelPtr, LabelPtr> outside; ///< of the group
   for (uint64_t id : sojourn::wire::numbersOf(request.handles())) {
     auto handle = isSame ? from.handles.find(id) : from.handles.end();
     if (handle == from.handles.end() || !handle->second.memory) {
       return requestError(wire::ErrorCode_Handle, "no session of this client has handle " + Twine(id));
     }
-    found.push_back(handle->second);
-    found.back().named = nullptr; // commits of the group change a value of their own
+    Handle &taken = found.handles.emplace_back(handle->second);
+    taken.named = nullptr; // commits of the other session change a value of their own
+    if (from.group) {
+      LabelPtr &label = outside[taken.label];
+      label = label ? label : Label::within(taken.label, from.group->keys());
+      taken.label = label;
+      taken.held = heldBytes(taken.value.type, label);
+    }
   }
   return found;
 }
 
+/// Values that follow from another group stay among its members.
+llvm::Error OwnerState::checkAudience(const std::vector<Handle> &handles, const Group &to) {
+  for (const Handle &handle : handles) {
+    for (unsigned role = 0; handle.label && handle.label->audience() && role < to.parties(); ++role) {
+      if (!handle.label->audience()->contains(to.member(role))) {
+        return requestError(wire::ErrorCode_Refused,
+                            "a value follows from what members of another group showed each other, and " +
+                                to.nameOf(role) +
+                                " is none of them; compute it from tables that are shared with all members of this "
+                                "group, or publish it first");
+      }
+    }
+  }
+  return llvm::Error::success();
+}
+
+llvm::Error OwnerState::checkBorrow(const wire::Borrow &request, const Lent &lent, const Session &to) const {
+  const std::vector<uint64_t> ids = sojourn::wire::numbersOf(request.as());
+  const size_t handles = request.handles() ? request.handles()->size() : 0;
+  if (!(to.group || lent.isOfGroup) || ids.size() != handles || request.from() == request.session()) {
+    return requestError(wire::ErrorCode_Malformed,
+                        to.group || lent.isOfGroup
+                            ? Twine(handles) + " values of another session get " + Twine(ids.size()) + " handles"
+                            : Twine("values go from a session to one of a group, or from that, and neither of these "
+                                    "two is one"));
+  }
+  if (llvm::Error error = to.group ? checkAudience(lent.handles, *to.group) : llvm::Error::success()) {
+    return error;
+  }
+  std::set<uint64_t> distinct;
+  for (uint64_t id : ids) {
+    if (to.hasHandle(id) || !distinct.insert(id).second) {
+      return requestError(wire::ErrorCode_Malformed,
+                          "handle id " + Twine(id) + " is in use, expected one that this session does not have");
+    }
+  }
+  if (to.handles.size() + to.elsewhere.size() + ids.size() > limits.handlesPerSession) {
+    return requestError(wire::ErrorCode_Limit, "this owner holds up to " + Twine(limits.handlesPerSession) +
+                                                   " handles per session: delete tensors that are no longer needed");
+  }
+  return llvm::Error::success();
+}
+
 /// No request has two turns at a time: the values are taken over in the one turn, and entered in the other.
 llvm::Expected<sojourn::wire::Message> OwnerState::borrow(const wire::Borrow &request) {
-  auto found = request.from() == 0 || request.from() == request.session() ? std::vector<Handle>() : lent(request);
+  auto found = request.from() == 0 || request.from() == request.session() ? Lent() : lent(request);
   if (!found) {
     return found.takeError();
   }
@@ -91,22 +142,8 @@ llvm::Expected<sojourn::wire::Message> OwnerState::borrow(const wire::Borrow &re
   }
   Session &own = ***turn;
   const std::vector<uint64_t> ids = sojourn::wire::numbersOf(request.as());
-  const size_t handles = request.handles() ? request.handles()->size() : 0;
-  if (!own.group || ids.size() != handles || request.from() == request.session()) {
-    return requestError(wire::ErrorCode_Malformed,
-                        own.group ? Twine(handles) + " values of another session get " + Twine(ids.size()) + " handles"
-                                  : Twine("only a session of a group takes over values of others"));
-  }
-  std::set<uint64_t> distinct;
-  for (uint64_t id : ids) {
-    if (own.hasHandle(id) || !distinct.insert(id).second) {
-      return requestError(wire::ErrorCode_Malformed,
-                          "handle id " + Twine(id) + " is in use, expected one that this session does not have");
-    }
-  }
-  if (own.handles.size() + own.elsewhere.size() + ids.size() > limits.handlesPerSession) {
-    return requestError(wire::ErrorCode_Limit, "this owner holds up to " + Twine(limits.handlesPerSession) +
-                                                   " handles per session: delete tensors that are no longer needed");
+  if (llvm::Error error = checkBorrow(request, *found, own)) {
+    return error;
   }
   if (request.from() == 0) {
     std::lock_guard lock(mutex);
@@ -115,8 +152,8 @@ llvm::Expected<sojourn::wire::Message> OwnerState::borrow(const wire::Borrow &re
   }
   size_t bytes = 0;
   std::vector<WorkerStub::Adopted> values;
-  uint64_t next = own.worker.newIds(found->size());
-  for (Handle &handle : *found) {
+  uint64_t next = own.worker.newIds(found->handles.size());
+  for (Handle &handle : found->handles) {
     bytes += handle.held;
     handle.value.id = next++;
     values.push_back({handle.value, handle.memory});
@@ -142,7 +179,7 @@ llvm::Expected<sojourn::wire::Message> OwnerState::borrow(const wire::Borrow &re
   giveBack.release();
   std::lock_guard lock(mutex);
   for (size_t at = 0; at < ids.size(); ++at) {
-    own.handles.try_emplace(ids[at], std::move((*found)[at]));
+    own.handles.try_emplace(ids[at], std::move(found->handles[at]));
   }
   return doneReply({});
 }

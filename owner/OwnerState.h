@@ -90,7 +90,13 @@ public:
   llvm::Expected<sojourn::wire::Message> releaseNames(const wire::ReleaseNames &request);
   uint8_t readsOf(const LabelPtr &label);
   /// Values of another session of the same client, as they stand.
-  llvm::Expected<std::vector<Handle>> lent(const wire::Borrow &request);
+  struct Lent {
+    std::vector<Handle> handles;
+    bool isOfGroup = false; ///< the session that has them
+  };
+  llvm::Expected<Lent> lent(const wire::Borrow &request);
+  llvm::Error checkBorrow(const wire::Borrow &request, const Lent &lent, const Session &to) const;
+  static llvm::Error checkAudience(const std::vector<Handle> &handles, const Group &to);
   llvm::Expected<std::vector<ProgramRecord>> programs(bool withText, const std::string &prefix = "");
   /// Before any lock is taken.
   llvm::Error checkOpen() const {

@@ -216,7 +216,7 @@ llvm::Error PrivateStep::label(std::vector<LabelPtr> &labels) const {
   std::vector<LabelPtr> open = argumentLabels;
   for (size_t index = 0; index < open.size(); ++index) {
     if (!terms.publicArguments[index]) {
-      open[index] = Label::client(); // its rows left only through the noise, or not at all
+      open[index] = Label::released(open[index]); // its rows left only through the noise, or not at all
     }
   }
   std::vector<LabelPtr> released = joinLabels(open, plan->facts.dependence);

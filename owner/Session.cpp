@@ -131,9 +131,10 @@ void Sessions::end(uint64_t id) {
 }
 
 size_t heldBytes(const runtime::TensorType &type, const LabelPtr &label) {
-  constexpr size_t kSource = 224; // with its texts
+  constexpr size_t kSource = 224, kMember = 96; // with its texts; of an audience
   const size_t sources = label ? label->sources().size() : 0, sizes = type.rank() > 4 ? 16 * type.rank() : 0;
-  return heldBytes(type.bytes()) + sizes + (sources > 1 ? sources * kSource : 0);
+  const size_t members = label && label->audience() ? 1 + label->audience()->size() : 0;
+  return heldBytes(type.bytes()) + sizes + (sources > 1 ? sources * kSource : 0) + members * kMember;
 }
 
 Session::~Session() {

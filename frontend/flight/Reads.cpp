@@ -250,6 +250,9 @@ public:
   at::Tensor borrow(const at::Tensor &tensor, RemoteDevice &group) override {
     return borrowed({tensor}, Session::of(group.shared_from_this())).front();
   }
+  at::Tensor move(const at::Tensor &tensor, RemoteDevice &to) override {
+    return moved(tensor, Session::of(to.shared_from_this()));
+  }
   void batchBegins() override { markBatch(); }
   void boundStep(RemoteDevice &device) override { frontend::boundStep(device); }
 };

@@ -169,22 +169,16 @@ CallResult copyTo(const SpecialCall &call) {
   if (!device.has_index() || device == self.device()) {
     return {};
   }
-  const auto from = remoteImpl(self)->remoteStorage()->device, to = deviceAt(device);
-  if (to->hasMember(*from)) {
-    const at::Tensor member = stepSender().borrow(self, *to);
+  const at::Tensor moved = stepSender().move(self, *deviceAt(device));
+  if (moved.defined()) {
     const at::ScalarType dtype = dtypeOr(call.args[1], self);
-    return dtype == self.scalar_type() ? member : at::_to_copy(member, at::TensorOptions(device).dtype(dtype));
-  }
-  if (from->hasMember(*to)) {
-    fail(
-        ErrorKind::Unsupported, call.info,
-        "a value of a group would move to one of its members (as a gradient does whose tensor is at a member): keep on "
-        "the group's device what is computed there, and move tensors that require gradients to it first");
+    return dtype == self.scalar_type() ? moved : at::_to_copy(moved, at::TensorOptions(device).dtype(dtype));
   }
   if (!mayRead(self)) {
     fail(ErrorKind::Refused, call.info,
          "a value would move from " + self.device().str() + " to " + device.str() +
-             "; publish it at the first owner, then upload it to the second");
+             "; publish it at the first owner, then upload it to the second, or make a group of both "
+             "(sojourn.parties) and move it before the step");
   }
   return at::_to_copy(readLaidOut(self), at::TensorOptions(device).dtype(dtypeOr(call.args[1], self)));
 }

@@ -28,6 +28,9 @@ constexpr auto kDeviceType = c10::DeviceType::PrivateUse1;
 
 thread_local c10::DeviceIndex currentIndex = 0;
 
+/// Of the stream of all owners, and of no owner: the guard of a stream changes no device.
+constexpr c10::DeviceIndex kStreamIndex = kDeviceCountMax;
+
 /// No streams, no events: everything is recorded in program order.
 struct OwnerGuard final : c10::impl::DeviceGuardImplInterface {
   c10::DeviceType type() const override { return kDeviceType; }
@@ -42,18 +45,16 @@ struct OwnerGuard final : c10::impl::DeviceGuardImplInterface {
     uncheckedSetDevice(device);
   }
   void uncheckedSetDevice(c10::Device device) const noexcept override {
-    if (device.has_index()) {
+    if (device.has_index() && device.index() != kStreamIndex) {
       currentIndex = device.index();
     }
   }
-  c10::Stream getStream(c10::Device device) const override { return c10::Stream(c10::Stream::DEFAULT, device); }
-  c10::Stream getDefaultStream(c10::Device device) const override { return c10::Stream(c10::Stream::DEFAULT, device); }
-  c10::Stream getStreamFromGlobalPool(c10::Device device, bool) const override {
-    return c10::Stream(c10::Stream::DEFAULT, device);
-  }
-  c10::Stream getNewStream(c10::Device device, int) const override { return c10::Stream(c10::Stream::DEFAULT, device); }
+  c10::Stream getStream(c10::Device) const override { return stream(); }
+  c10::Stream getDefaultStream(c10::Device) const override { return stream(); }
+  c10::Stream getStreamFromGlobalPool(c10::Device, bool) const override { return stream(); }
+  c10::Stream getNewStream(c10::Device, int) const override { return stream(); }
   c10::Stream exchangeStream(c10::Stream stream) const override { return stream; }
-  c10::DeviceIndex deviceCount() const noexcept override { return kDeviceCountMax; }
+  c10::DeviceIndex deviceCount() const noexcept override { return kStreamIndex + 1; }
   void destroyEvent(void *, c10::DeviceIndex) const noexcept override {}
   void record(void **, const c10::Stream &, c10::DeviceIndex, c10::EventFlag) const override {}
   void block(void *, const c10::Stream &) const override {}
@@ -63,6 +64,10 @@ struct OwnerGuard final : c10::impl::DeviceGuardImplInterface {
   void synchronizeEvent(void *) const override {}
   void synchronizeDevice(c10::DeviceIndex) const override {}
   void recordDataPtrOnStream(const c10::DataPtr &, const c10::Stream &) const override {}
+
+private:
+  /// One for all owners: of tensors that go from stream to stream a backward pass asks the storage.
+  static c10::Stream stream() { return c10::Stream(c10::Stream::DEFAULT, c10::Device(kDeviceType, kStreamIndex)); }
 };
 
 C10_REGISTER_GUARD_IMPL(PrivateUse1, OwnerGuard)

@@ -23,7 +23,8 @@ namespace {
 
 using Stack = torch::jit::Stack;
 
-/// Tensors of a group's members that meet tensors of the group join it.
+/// Tensors of a group's members that meet tensors of the group join it, and what is written to a tensor at another
+/// place moves there.
 void joinMembers(const OpInfo &info, Stack *stack, size_t count) {
   const auto args = [&] { return Args(stack->data() + stack->size() - count, count); };
   RemoteDevice *first = nullptr, *other = nullptr;
@@ -34,6 +35,14 @@ void joinMembers(const OpInfo &info, Stack *stack, size_t count) {
       other = device != first ? device : other;
     }
   });
+  if (other && info.special == Special::Copy) { // the source moves to where it is written
+    c10::IValue *values = stack->data() + stack->size() - count;
+    const auto &to = remoteImpl(values[0].toTensor())->remoteStorage()->device;
+    if (const at::Tensor moved = stepSender().move(values[1].toTensor(), *to); moved.defined()) {
+      values[1] = moved;
+    }
+    return;
+  }
   RemoteDevice *group = !other ? nullptr : first->isGroup() ? first : other->isGroup() ? other : nullptr;
   if (!group) {
     return;

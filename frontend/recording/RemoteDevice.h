@@ -23,8 +23,9 @@
 
 namespace sojourn::frontend {
 
-/// Highest number of owners a process can talk to: the autograd engine sizes its queues once.
-inline constexpr int kDeviceCountMax = 16;
+/// Highest number of owners and groups that a process can talk to: the autograd engine sizes its queues once. A group of
+/// 16 has as many owners.
+inline constexpr int kDeviceCountMax = 32;
 
 class RemoteDevice;
 

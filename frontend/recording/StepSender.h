@@ -40,6 +40,11 @@ public:
   /// owner. Throws Error for a value that is still to be computed within a step, Refused for one of private tables.
   virtual at::Tensor borrow(const at::Tensor &tensor, RemoteDevice &group) = 0;
 
+  /// A tensor of one remote device on another one, between a group and its members, and between owners that are in one
+  /// group; the value does not pass through this process. Undefined where there is no such way. Throws Error within a
+  /// step for a value that is still to be computed or sent, Refused where it may not be sent.
+  virtual at::Tensor move(const at::Tensor &tensor, RemoteDevice &to) = 0;
+
   /// Outside of explicit steps, where a batch begins: nothing of the next step is recorded yet, so that what has ended
   /// is sent now; and what has not, where it is much.
   virtual void batchBegins() = 0;

@@ -19,6 +19,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -51,6 +52,7 @@ public:
   unsigned role() const { return ownRole; }
   unsigned parties() const { return static_cast<unsigned>(members.size()); }
   const signing::PublicKey &member(unsigned role) const { return members[role]; }
+  std::set<signing::PublicKey> keys() const { return {members.begin(), members.end()}; }
   /// "member 2 (owner ab12...)"
   std::string nameOf(unsigned role) const;
 

@@ -518,7 +518,7 @@ TEST_F(JointSteps, ValuesOfOtherClientsAreNotBorrowed) {
   auto borrow = [&](Client &by, std::vector<uint64_t> handles, std::vector<uint64_t> as) {
     return by.send(borrowBytes(by.session, victim.session, handles, as)).error();
   };
-  EXPECT_NE(borrow(again, {7}, {1}).find("only a session of a group"), std::string::npos);
+  EXPECT_NE(borrow(again, {7}, {1}).find("neither of these two is one"), std::string::npos);
   for (Client *client : {&again, &thief}) {
     const std::string nonce(32, client == &thief ? 't' : 'a');
     ASSERT_EQ(client->send(joinBytes(client->session, 0, nonce, {own, other})).error(), "");
@@ -535,6 +535,26 @@ TEST_F(JointSteps, ValuesOfOtherClientsAreNotBorrowed) {
   EXPECT_EQ(owner.liveHandles(), 2u);
   ASSERT_EQ(victim.send(byeBytes(victim.session)).error(), "");
   EXPECT_EQ(owner.liveHandles(), 1u) << "the borrowed one stays";
+  // Out of the group, and into others: those of its members alone.
+  Client plain = identified(owner, alice), same = identified(owner, alice), wider = identified(owner, alice);
+  const auto take = [&](Client &by, const Client &from, std::vector<uint64_t> handles, std::vector<uint64_t> as) {
+    return by.send(borrowBytes(by.session, from.session, handles, as)).error();
+  };
+  EXPECT_NE(take(thief, again, {1}, {1}).find("no session of this client has handle 1"), std::string::npos);
+  EXPECT_NE(take(plain, again, {2}, {5}).find("no session of this client has handle 2"), std::string::npos)
+      << "another member has it";
+  ASSERT_EQ(take(plain, again, {1}, {5}), "");
+  EXPECT_EQ(plain.send(borrowBytes(plain.session, 0, {1}, {6})).error().find("neither") == std::string::npos, false);
+  ASSERT_EQ(same.send(joinBytes(same.session, 1, std::string(32, 's'), {other, own})).error(), "");
+  ASSERT_EQ(wider.send(joinBytes(wider.session, 0, std::string(32, 'w'), {own, other, keys[2]})).error(), "");
+  EXPECT_EQ(take(same, plain, {5}, {3}), "");
+  for (const Client *from : {&plain, &again, &same}) {
+    const uint64_t handle = from == &plain ? 5 : from == &again ? 1 : 3;
+    EXPECT_NE(take(wider, *from, {handle}, {9}).find("member 2 (the owner with key"), std::string::npos);
+  }
+  for (Client *client : {&plain, &same, &wider}) {
+    ASSERT_EQ(client->send(byeBytes(client->session)).error(), "");
+  }
   EXPECT_EQ(again.send(releaseBytes(again.session, {1, 2})).error(), "");
   EXPECT_EQ(owner.liveHandles(), 0u);
 }

@@ -74,6 +74,32 @@ struct Policies : testing::Test {
 
 } // namespace
 
+TEST(Labels, AudiencesAreTheCommonOnes) {
+  const signing::PublicKey a{1}, b{2}, c{3};
+  const LabelPtr any = labelOf("a"), ab = Label::within(labelOf("a"), {a, b}), bc = Label::within(labelOf("b"), {b, c});
+  EXPECT_EQ(any->audience(), std::nullopt);
+  EXPECT_EQ(ab->sources(), any->sources());
+  EXPECT_EQ(ab->audience(), (std::set<signing::PublicKey>{a, b}));
+  EXPECT_FALSE(any->covers(*ab));
+  EXPECT_TRUE(ab->covers(*any));
+  EXPECT_FALSE(*ab == *any);
+  EXPECT_EQ(joinLabels(any, ab), ab);
+  const LabelPtr both = joinLabels(ab, bc);
+  EXPECT_EQ(both->audience(), (std::set<signing::PublicKey>{b}));
+  EXPECT_EQ(both->sources(), (std::set<Source>{{kOwn, "a", "1"}, {kOwn, "b", "1"}}));
+  EXPECT_EQ(*joinLabels(bc, ab), *both);
+  EXPECT_TRUE(both->covers(*ab));
+  EXPECT_FALSE(ab->covers(*both));
+  EXPECT_EQ(Label::within(ab, {b, c})->audience(), (std::set<signing::PublicKey>{b}));
+  EXPECT_EQ(Label::within(nullptr, {a}), nullptr);
+  const LabelPtr none = Label::within(ab, {c});
+  EXPECT_EQ(none->audience(), (std::set<signing::PublicKey>{})) << "nobody, which is not anybody";
+  EXPECT_TRUE(none->covers(*ab));
+  EXPECT_EQ(Label::released(any), Label::client());
+  EXPECT_EQ(*Label::released(ab), *Label::within(Label::client(), {a, b}));
+  EXPECT_EQ(*Label::released(nullptr), *Label::within(Label::client(), {}));
+}
+
 TEST(Labels, JoinAndCoverAndEquality) {
   LabelPtr own = Label::client(), a = labelOf("a"), b = labelOf("b"), newer = labelOf("a", "2");
   EXPECT_EQ(joinLabels(own, own), own);

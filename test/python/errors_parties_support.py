@@ -195,9 +195,24 @@ def _(device, group):
     torch.ones(2, device=device).add_(torch.ones(2, device=group.device))
 
 
-@example(Unsupported, "A group's value at a member", "a value of a group would move to one of its members")
+@example(
+    Unsupported,
+    "Rows of several members at one of them",
+    "rows of several members of ",
+    " as one tensor; sum over them first, or use the rows of one owner (owner.dataset)",
+)
 def _(device, group):
-    torch.ones(2, device=group.device).to(device)
+    torch.stack([torch.ones(2, device=owner.device) for owner in group.owners] + [torch.ones(2).to(group.device)]).to(
+        device
+    )
+
+
+@example(Error, "A move between owners inside a step", " inside a step; move it before the step")
+def _(device, group):
+    value = torch.ones(2, device=device) * 2
+    sojourn.flush()
+    with sojourn.step():
+        value.to(next(owner.device for owner in group.owners if owner.device != torch.device(device)))
 
 
 @example(
