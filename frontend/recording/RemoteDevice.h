@@ -23,8 +23,8 @@
 
 namespace sojourn::frontend {
 
-/// Highest number of owners and groups that a process can talk to: the autograd engine sizes its queues once. A group of
-/// 16 has as many owners.
+/// Highest number of owners and groups that a process can talk to: the autograd engine sizes its queues once. A group
+/// of 16 has as many owners.
 inline constexpr int kDeviceCountMax = 32;
 
 class RemoteDevice;
