@@ -21,7 +21,9 @@ struct Figures {
   size_t smallRunning = 0, smallWaiting = 0, largeRunning = 0, largeWaiting = 0;
   size_t plans = 0, planBytes = 0;
   size_t groups = 0, groupsWaiting = 0; ///< of owners: with this one as a member, and those whose step waits for others
-  size_t peers = 0, linkedPeers = 0;    ///< registered, and those with a link
+  /// Of joint steps, since the start: those in which this owner took over bytes of a first member, and these.
+  uint64_t stepsTakenOver = 0, bytesTakenOver = 0;
+  size_t peers = 0, linkedPeers = 0;                 ///< registered, and those with a link
   uint64_t peerBytesSent = 0, peerBytesReceived = 0; ///< over the links that there are
   size_t peerBytesWaiting = 0;                       ///< of values of others that came before their step
 };

@@ -19,6 +19,8 @@ Figures Owner::figures() const {
     const LinkFigures links = counts.links.value_or(LinkFigures());
     figures.groups = counts.groups;
     figures.groupsWaiting = counts.waiting;
+    figures.stepsTakenOver = counts.takenOver.steps;
+    figures.bytesTakenOver = counts.takenOver.bytes;
     figures.peers = links.registered;
     figures.linkedPeers = links.linked;
     figures.peerBytesSent = links.bytesSent;

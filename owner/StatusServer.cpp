@@ -87,7 +87,11 @@ json statusJson(const Figures &figures, const ServeSettings &settings) {
           {"small", {{"running", figures.smallRunning}, {"waiting", figures.smallWaiting}}},
           {"large", {{"running", figures.largeRunning}, {"waiting", figures.largeWaiting}}},
           {"plans", {{"count", figures.plans}, {"bytes", figures.planBytes}}},
-          {"groups", {{"count", figures.groups}, {"waiting", figures.groupsWaiting}}},
+          {"groups",
+           {{"count", figures.groups},
+            {"waiting", figures.groupsWaiting},
+            {"steps_taken_over", figures.stepsTakenOver},
+            {"bytes_taken_over", figures.bytesTakenOver}}},
           {"peers",
            {{"registered", figures.peers},
             {"linked", figures.linkedPeers},
@@ -202,6 +206,11 @@ std::string metricsText(const Figures &figures) {
   one("sojourn_groups", "gauge", "Groups of owners with this one as a member.", static_cast<double>(figures.groups));
   one("sojourn_groups_waiting", "gauge", "Groups whose step waits for other owners.",
       static_cast<double>(figures.groupsWaiting));
+  one("sojourn_group_steps_taken_over_total", "counter",
+      "Steps of groups in which this owner took over bits of the first member.",
+      static_cast<double>(figures.stepsTakenOver));
+  one("sojourn_group_bytes_taken_over_total", "counter", "Bytes of these.",
+      static_cast<double>(figures.bytesTakenOver));
   one("sojourn_peers", "gauge", "Other owners that are registered.", static_cast<double>(figures.peers));
   one("sojourn_peers_linked", "gauge", "Those with a link.", static_cast<double>(figures.linkedPeers));
   one("sojourn_peer_waiting_bytes", "gauge", "Bytes of other owners' values that came before their step.",
@@ -452,8 +461,10 @@ llvm::Error printStatus(const std::string &store, const ServeSettings &settings,
         << number("/values/bytes_most") << "\n  " << number("/groups/count") << " groups with other owners, "
         << number("/groups/waiting") << " of them waiting for others; links with " << number("/peers/linked") << " of "
         << number("/peers/registered") << " registered owners, " << number("/peers/bytes_sent") << " bytes sent and "
-        << number("/peers/bytes_received") << " received\n  " << number("/memory_bytes") << " bytes of memory, "
-        << number("/descriptors") << " descriptors\nsettings of server " << number("/pid") << '\n';
+        << number("/peers/bytes_received") << " received; " << number("/groups/steps_taken_over")
+        << " steps took over bits of a first member, " << number("/groups/bytes_taken_over") << " bytes\n  "
+        << number("/memory_bytes") << " bytes of memory, " << number("/descriptors")
+        << " descriptors\nsettings of server " << number("/pid") << '\n';
     printSettings(server["settings"], "", out);
   }
   if (all.empty()) {

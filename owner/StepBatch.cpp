@@ -252,7 +252,8 @@ llvm::Error StepBatch::run(DoneReply &reply, uint64_t withinUs, llvm::function_r
   if (joint && !error && count == 1) { // from here on all members land the step
     threads.reset();
     place.reset();
-    error = joint->ready();
+    StepCopies copies = steps[0]->copies(ran->parts[0]);
+    error = joint->ready(copies);
   }
   for (; landedCount < count && !error; landedCount += error ? 0 : 1) {
     error =

@@ -236,6 +236,13 @@ PrivacyReport StepRun::report() const {
   return report;
 }
 
+/// Number of the group whose members all have a result; else 0.
+uint64_t StepRun::copiesAt(size_t result) const {
+  const auto &joint = plan->facts.joint;
+  const bool isCopy = joint && std::binary_search(joint->copies.begin(), joint->copies.end(), result);
+  return isCopy && session.group ? session.group->number : 0;
+}
+
 /// All that the commit allocates: new handles, of which no request can know before it.
 void StepRun::keep() {
   const auto &results = plan->facts.results;
@@ -246,8 +253,9 @@ void StepRun::keep() {
       const size_t at = plan->facts.joint ? plan->facts.joint->kept[kept.size()] : kept.size();
       uint64_t id = binds.results->Get(static_cast<flatbuffers::uoffset_t>(at));
       const Value value{.type = results[index].type, .id = fresh[index]};
-      session.handles.try_emplace(
-          id, Handle{value, nullptr, resultLabels[index], heldBytes(results[index].type, resultLabels[index])});
+      Handle handle{value, nullptr, resultLabels[index], heldBytes(results[index].type, resultLabels[index])};
+      handle.copiesAt = copiesAt(index);
+      session.handles.try_emplace(id, std::move(handle));
       kept.push_back(id);
     }
   }
@@ -313,6 +321,7 @@ void StepRun::commit(Memory &memory) {
     } else if (results[index].kind == StepResult::Commit) {
       const Replaced &each = replaced[nextReplaced++];
       session.dropped.add(each.id, std::exchange(each.state->memory, std::move(memory[index])));
+      each.state->copiesAt = copiesAt(index);
       books.sessions.committed(session, *each.state, resultLabels[index]);
     }
   }
@@ -348,8 +357,7 @@ llvm::Error StepRun::bind(bool follows) {
   bound->admitTables(/*isReadable=*/false);
   resultLabels = joinLabels(bound->labels, plan->facts.dependence);
   if (session.group) {
-    return checkShares(books, session, *plan->facts.joint, bound->labels, request.masked(),
-                       machine.limits.sharedRowsLeast);
+    return checkShares(books, session, *plan->facts.joint, *bound, request.masked(), machine.limits.sharedRowsLeast);
   }
   auto made = PrivateStep::make(books, machine, request, binds, session, plan, *bound, follows);
   if (!made) {

@@ -8,6 +8,7 @@
 #include "owner/PrivateStep.h"
 #include "owner/Reply.h"
 #include "owner/StepBindings.h"
+#include "owner/StepCopies.h"
 #include "owner/OwnerBooks.h"
 #include "owner/StepMachine.h"
 
@@ -59,6 +60,8 @@ public:
   const BoundWords &words() const { return bound->bound; }
   /// Whether the tables could be read during the run.
   llvm::Error checkFiles() const { return bound->checkFiles(); }
+  /// Of a joint step that has run.
+  StepCopies copies(RanParts::Part &ran) { return {session.worker, plan->facts, fresh, ran, notes}; }
   /// Adds what leaves to the reply; `committed` is called with the commit, under the owner's mutex. Fails only where
   /// there is a release to seal, or, for want of memory, where it is alone in its call.
   llvm::Error land(RanParts::Part &ran, bool isAlone, DoneReply &reply, llvm::function_ref<void()> committed);
@@ -81,6 +84,7 @@ private:
   void noteKept(llvm::function_ref<Policy(const Source &)> policyOf);
   PrivacyReport report() const;
   void keep();
+  uint64_t copiesAt(size_t result) const;
   void commit(Memory &memory);
 
   OwnerBooks &books;

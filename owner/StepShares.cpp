@@ -5,6 +5,7 @@
 #include "owner/RequestError.h"
 
 #include <map>
+#include <set>
 
 namespace sojourn::owner {
 
@@ -39,6 +40,24 @@ public:
         if (llvm::Error error = shown == Shown::Clear ? refuseClear(shared) : checkRows(shared)) {
           return error;
         }
+      }
+    }
+    return llvm::Error::success();
+  }
+
+  /// A value that is bound as one that all members have, and came from elsewhere: members compare digests of it, and
+  /// take over its bytes where these differ.
+  llvm::Error checkCompared(const Source &source) const {
+    for (unsigned role = 0; role < group.parties(); ++role) {
+      auto sharing = role == group.role() ? Sharing::clear : books.store->sharing(source, group.member(role));
+      if (!sharing) {
+        return sharing.takeError();
+      }
+      if (*sharing != Sharing::clear) {
+        return refuse("this step takes a value that is computed from dataset '" + source.name +
+                      "' for one that all members of the group have, which they compare, and its data owner does not "
+                      "share it in clear with " +
+                      group.nameOf(role) + "; send it as a value of its owner, or make it in a step of the group");
       }
     }
     return llvm::Error::success();
@@ -82,7 +101,8 @@ private:
 } // namespace
 
 llvm::Error checkShares(const OwnerBooks &books, const Session &session, const runtime::JointFacts &facts,
-                        llvm::ArrayRef<LabelPtr> labels, bool isMasked, uint64_t rowsLeast) {
+                        const StepBindings &bound, bool isMasked, uint64_t rowsLeast) {
+  llvm::ArrayRef<LabelPtr> labels = bound.labels;
   std::map<Source, Shown> sources;
   for (size_t index = 0; index < labels.size(); ++index) {
     if (!labels[index]) {
@@ -91,6 +111,12 @@ llvm::Error checkShares(const OwnerBooks &books, const Session &session, const r
     for (const Source &source : labels[index]->sources()) {
       Shown &shown = sources[source];
       shown = std::max(shown, facts.shown[index]);
+    }
+  }
+  std::set<Source> compared;
+  for (uint32_t index : facts.copiedStates) {
+    if (bound.states[index]->copiesAt != session.group->number) {
+      compared.insert(labels[index]->sources().begin(), labels[index]->sources().end());
     }
   }
   std::lock_guard lock(books.mutex);
@@ -108,6 +134,11 @@ llvm::Error checkShares(const OwnerBooks &books, const Session &session, const r
   const ShareCheck check(books, *session.group, facts, isMasked, rowsLeast);
   for (const auto &[source, shown] : sources) {
     if (llvm::Error error = shown == Shown::No ? llvm::Error::success() : check.check(source, shown)) {
+      return error;
+    }
+  }
+  for (const Source &source : compared) {
+    if (llvm::Error error = check.checkCompared(source)) {
       return error;
     }
   }

@@ -4,18 +4,18 @@
 #define SOJOURN_OWNER_STEPSHARES_H
 
 #include "owner/OwnerBooks.h"
+#include "owner/StepBindings.h"
 #include "runtime/facts/ProgramFacts.h"
 
-#include "llvm/ADT/ArrayRef.h"
 #include "llvm/Support/Error.h"
 
 namespace sojourn::owner {
 
-/// Of a session of a group. `labels`: of the arguments of this owner's part. `isMasked`: of the message. `rowsLeast`:
+/// Of a session of a group. `bound`: the arguments of this owner's part. `isMasked`: of the message. `rowsLeast`:
 /// of this owner, in a sum that is shown of a table shared as sums. Takes the owner's mutex. RequestErrors (Refused): a
 /// table is private, which joint steps do not take yet, or is not shared with a member as the step shows it.
 llvm::Error checkShares(const OwnerBooks &books, const Session &session, const runtime::JointFacts &facts,
-                        llvm::ArrayRef<LabelPtr> labels, bool isMasked, uint64_t rowsLeast);
+                        const StepBindings &bound, bool isMasked, uint64_t rowsLeast);
 
 } // namespace sojourn::owner
 

@@ -4,6 +4,7 @@
 #define SOJOURN_OWNER_WORKERSTUB_H
 
 #include "owner/CallControl.h"
+#include "owner/CopiesDigest.h"
 #include "owner/RequestError.h"
 #include "owner/worker/Port.h"
 #include "passes/PriceLimits.h"
@@ -78,6 +79,7 @@ struct RanParts {
     std::vector<runtime::HostTensor> published; ///< in the order of the results
     std::vector<double> errors;                 ///< per result, where an argument changes one
     Memory kept; ///< per result the memory of its value; null where it is published, or dropped in the same run
+    CopiesDigest copies{}; ///< of a joint step
   };
   std::vector<Part> parts;             ///< that ran
   std::optional<RequestError> failure; ///< of the next one; none where it did not begin
@@ -127,6 +129,10 @@ public:
   };
   /// Takes in a part of an upload of `size` bytes.
   llvm::Expected<Received> put(uint64_t value, size_t size, size_t offset, std::shared_ptr<runtime::Buffer> part);
+  /// The bytes of a value of an answer, in memory that the worker cannot change; null where they cannot be read.
+  std::shared_ptr<runtime::Buffer> taken(std::shared_ptr<runtime::Buffer> value, size_t size) {
+    return port->taken(std::move(value), size);
+  }
   /// Values of another worker, under the numbers that they had there.
   struct Adopted {
     Value value; ///< of an upload without a type

@@ -85,7 +85,13 @@ static llvm::Expected<RanParts> readRan(WorkerPort &port, const calls::Ran &ran,
       }
       part.kept.push_back(std::move(buffer)); // null once it was moved
     }
-    if (const auto *errors = ran.parts()->Get(static_cast<flatbuffers::uoffset_t>(at))->errors()) {
+    const calls::PartDone &done = *ran.parts()->Get(static_cast<flatbuffers::uoffset_t>(at));
+    if (const auto *copies = done.copies()) {
+      part.copies = {copies->low(), copies->high()};
+    } else if (facts.joint && !facts.joint->copies.empty()) {
+      return brokenWorker("the worker gave no digest of the values that all members have");
+    }
+    if (const auto *errors = done.errors()) {
       if (errors->size() != 0 && errors->size() != facts.results.size()) {
         return brokenWorker("the worker gave standard errors of other results");
       }

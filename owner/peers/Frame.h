@@ -28,7 +28,7 @@ struct StepPoint {
 struct PeerFrame {
   enum class Kind : uint8_t {
     Terms, ///< of an exchange
-    Ready, ///< the step has run, and commits once all members are ready
+    Ready, ///< the step has run, and commits once all members are ready with equal copies
     End,   ///< neither this step nor a later one of the message commits
     Gone,  ///< the member has left the group
     Key    ///< of its masks, the same in all frames of a session; of no step
@@ -39,7 +39,7 @@ struct PeerFrame {
   Kind kind = Kind::Terms;
   StepPoint point;
   uint32_t exchange = 0;                  ///< of Terms: its number in the step
-  MessageDigest digest{};                 ///< of Key: the public key
+  MessageDigest digest{};                 ///< of Key: the public key; of Ready: of the copies
   std::shared_ptr<runtime::Buffer> terms; ///< immutable
   bool isDropped = false;                 ///< of Terms: there was no room for them where they arrived
   uint8_t code = kNoFailure;              ///< of End: ErrorCode of runtime/wire/Messages.fbs

@@ -14,6 +14,11 @@ using llvm::Twine;
 /// How often a wait looks at its stop flag.
 static constexpr std::chrono::milliseconds kLookEvery{20};
 
+uint64_t Group::newNumber() {
+  static std::atomic<uint64_t> last{0};
+  return ++last;
+}
+
 Group::Group(std::shared_ptr<GroupPort> port, const GroupId &id, unsigned role, std::vector<signing::PublicKey> members)
     : port(std::move(port)), id(id), ownRole(role), members(std::move(members)), inboxes(this->members.size()) {}
 
@@ -177,7 +182,7 @@ llvm::Expected<bool> Group::find(const StepPoint &point, PeerFrame::Kind kind, u
       found.code = first.code;
       return true;
     }
-    if (first.digest != digest) {
+    if (first.kind != PeerFrame::Kind::Ready && first.digest != digest) {
       return wrong(role, " was sent another message of this step; the client sends all members the same");
     }
     if (first.isDropped) {

@@ -31,6 +31,8 @@ public:
   virtual ~GroupPort() = default;
   /// To the side of a group at another owner; lost where that owner or its side is gone.
   virtual void send(const signing::PublicKey &to, const GroupId &group, const PeerFrame &frame) const = 0;
+  /// A step commits with so many bytes of the first member in the place of this one's.
+  virtual void tookOver(uint64_t) const noexcept {}
 };
 
 /// Frames of all members for one moment of a step, by role; that of the own role is empty. Or the role of a member that
@@ -49,6 +51,8 @@ public:
   Group(const Group &) = delete;
   Group &operator=(const Group &) = delete;
 
+  /// From 1; no other group of this process ever has it.
+  const uint64_t number = newNumber();
   unsigned role() const { return ownRole; }
   unsigned parties() const { return static_cast<unsigned>(members.size()); }
   const signing::PublicKey &member(unsigned role) const { return members[role]; }
@@ -73,6 +77,10 @@ public:
                                      std::chrono::milliseconds most);
   /// All members have the keys: they have used them.
   void settleKeys() { areKeysSettled = true; }
+  void tookOver(uint64_t bytes) const noexcept { port->tookOver(bytes); }
+  /// Whether the client knows that members compute other bits. In the session's turn.
+  bool isTold = false;
+
   /// From a member. Dropped: all after it has left; frames of earlier points, those that it sent before an end of the
   /// same step, or in earlier attempts at a message. Of a member that sends more than kWaitingMost ahead, nothing is
   /// taken any more.
@@ -81,6 +89,7 @@ public:
   /// Waits for the frames of this kind, of all other members, at `point`; drops those of earlier points. RequestErrors:
   /// a member is gone, has gone on to a later point, or sent another message or another frame (Peer), the stop flag is
   /// set (Stopped), the wait takes longer than `most` (Stopped). Without a flag it waits until all have answered.
+  /// `digest`: of the message, which frames of Ready do not have.
   llvm::Expected<CameFrames> await(const StepPoint &point, PeerFrame::Kind kind, uint32_t exchange,
                                    const MessageDigest &digest, const runtime::StopFlag *stop,
                                    std::chrono::milliseconds most);
@@ -100,6 +109,7 @@ public:
   static constexpr size_t kWaitingMost = 8;
 
 private:
+  static uint64_t newNumber();
   void raise(const StepPoint &point);
   llvm::Error wrong(unsigned role, const llvm::Twine &what) const;
   llvm::Error checkMember(unsigned role, const StepPoint &point) const;

@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// The order of frames of a joint step (see JointMessage.h): Terms per exchange, then Ready; or End.
+// The order of frames of a joint step (see JointMessage.h): Terms per exchange, then Ready; or End. Where copies
+// differ, Ready is followed by Terms with pieces of them, and Ready once more.
 #include "owner/peers/JointMessage.h"
 
 #include "owner/peers/FrameBytes.h"
 
 #include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/bit.h"
 #include "llvm/ADT/Twine.h"
 
+#include <algorithm>
 #include <cstring>
 #include <utility>
 
@@ -22,6 +25,8 @@ using runtime::Share;
 
 /// Sums of so many bytes are added up in shares, each by one of three members or more: fewer bytes, and one more wait.
 static constexpr size_t kScatterBytesLeast = size_t{32} << 10;
+/// Of copies that are taken over, in one frame.
+static constexpr size_t kPieceBytes = size_t{4} << 20;
 
 static std::byte *bytesOf(Buffer &buffer) { return static_cast<std::byte *>(buffer.data()); }
 
@@ -208,17 +213,113 @@ void JointMessage::settle(const Exchange &terms) {
   }
 }
 
-llvm::Error JointMessage::ready() {
+/// Waits until all are ready. The roles whose copies differ from those of role 0, bit by bit.
+llvm::Expected<uint32_t> JointMessage::compare(const CopiesDigest &own) {
+  PeerFrame ready = frame(PeerFrame::Kind::Ready);
+  ready.digest = {};
+  static_assert(sizeof(own) <= sizeof(ready.digest));
+  std::memcpy(ready.digest.data(), own.data(), sizeof(own));
+  group_.send(ready);
+  auto came = await(PeerFrame::Kind::Ready, nullptr);
+  if (!came) {
+    return came.takeError();
+  }
+  const auto digestOf = [&](unsigned role) {
+    return role == group_.role() ? ready.digest : came->frames[role]->digest;
+  };
+  uint32_t others = 0;
+  for (unsigned role = 1; role < group_.parties(); ++role) {
+    others |= digestOf(role) != digestOf(0) ? 1u << role : 0;
+  }
+  return others;
+}
+
+/// From role 0 to the others that differ; all other frames are empty.
+llvm::Error JointMessage::exchangePiece(Copies &copies, size_t bytes, uint32_t others) {
+  const std::shared_ptr<Buffer> none = runtime::copyOf("", 0);
+  auto piece = group_.role() == 0 ? copies.read(bytes) : none;
+  if (!piece) {
+    return piece.takeError();
+  }
+  for (unsigned role = 0; role < group_.parties(); ++role) {
+    if (role != group_.role()) {
+      PeerFrame frame = this->frame(PeerFrame::Kind::Terms);
+      frame.terms = others >> role & 1 ? *piece : none;
+      group_.sendTo(role, frame);
+    }
+  }
+  auto came = awaitTerms(none);
+  if (!came) {
+    return came.takeError();
+  }
+  const bool takes = others >> group_.role() & 1;
+  for (unsigned role = 0; role < group_.parties(); ++role) {
+    const size_t got = (*came)[role] ? (*came)[role]->size() : 0, expected = takes && role == 0 ? bytes : 0;
+    if (got != expected) {
+      return requestError(wire::ErrorCode_Peer, group_.nameOf(role) + " sent " + Twine(got) +
+                                                    " bytes of values that all members have, expected " +
+                                                    Twine(expected));
+    }
+  }
+  return takes ? copies.replace({static_cast<const uint8_t *>((*came)[0]->data()), bytes}) : llvm::Error::success();
+}
+
+/// Once for a group, by role 0.
+void JointMessage::tell(Copies &copies, uint32_t others) const {
+  if (group_.role() != 0 || group_.isTold) {
+    return;
+  }
+  std::string names;
+  for (unsigned role = 1; role < group_.parties(); ++role) {
+    names += others >> role & 1 ? (names.empty() ? "" : ", ") + group_.nameOf(role) : "";
+  }
+  copies.tell(names + " computed other bits than " + group_.nameOf(0) +
+              " of values that all members of this group have: processors with other instructions round otherwise. The "
+              "first member's " +
+              std::to_string(copies.bytes()) +
+              " bytes were taken over. Each step with other bits does so, and takes more waits; this is told once, and "
+              "'sojourn-owner status' of a member that takes over counts steps and bytes");
+}
+
+llvm::Error JointMessage::takeOver(Copies &copies, uint32_t others) {
+  uint64_t left = copies.bytes();
+  do {
+    const auto bytes = static_cast<size_t>(std::min<uint64_t>(left, kPieceBytes));
+    if (llvm::Error error = exchangePiece(copies, bytes, others)) {
+      return error;
+    }
+    left -= bytes;
+  } while (left > 0);
+  tell(copies, others);
+  auto still = compare(copies.digest());
+  if (!still) {
+    return still.takeError();
+  }
+  if (*still != 0) {
+    return requestError(wire::ErrorCode_Peer, "values that all members have still differ at " +
+                                                  group_.nameOf(static_cast<unsigned>(llvm::countr_zero(*still))) +
+                                                  " after they were taken over; nothing was committed here");
+  }
+  group_.isTold = true;
+  if (others >> group_.role() & 1) {
+    group_.tookOver(copies.bytes());
+  }
+  return llvm::Error::success();
+}
+
+llvm::Error JointMessage::ready(Copies &copies) {
   if (exchange_ == 0) { // no terms have shown that all members have begun the step
     auto begun = gather(runtime::copyOf("", 0));
     if (!begun) {
       return begun.takeError();
     }
   }
-  group_.send(frame(PeerFrame::Kind::Ready));
-  auto came = await(PeerFrame::Kind::Ready, nullptr);
-  if (!came) {
-    return came.takeError();
+  auto others = compare(copies.digest());
+  if (!others) {
+    return others.takeError();
+  }
+  if (llvm::Error error = *others == 0 ? llvm::Error::success() : takeOver(copies, *others)) {
+    return error;
   }
   ++point_.step;
   exchange_ = 0;

@@ -3,18 +3,37 @@
 #ifndef SOJOURN_OWNER_PEERS_JOINTMESSAGE_H
 #define SOJOURN_OWNER_PEERS_JOINTMESSAGE_H
 
+#include "owner/CopiesDigest.h"
 #include "owner/RequestError.h"
 #include "owner/peers/Group.h"
 #include "owner/worker/Port.h"
 #include "runtime/Exchange.h"
 #include "runtime/Stop.h"
 
+#include "llvm/ADT/ArrayRef.h"
 #include "llvm/Support/Error.h"
 
 #include <chrono>
 #include <cstdint>
+#include <string>
 
 namespace sojourn::owner {
+
+/// Results of a step that all members have, as this one has computed them: bytes of all of them, one after another.
+/// Their number is the plan's, the same at all members.
+class Copies {
+public:
+  virtual ~Copies() = default;
+  virtual uint64_t bytes() const = 0;
+  /// Of the bytes that were computed; once all are replaced, of the new ones.
+  virtual CopiesDigest digest() const = 0;
+  /// The next bytes.
+  virtual llvm::Expected<std::shared_ptr<runtime::Buffer>> read(size_t bytes) = 0;
+  /// Others in the place of the next bytes. RequestErrors: no values of their types (Peer).
+  virtual llvm::Error replace(llvm::ArrayRef<uint8_t> bytes) = 0;
+  /// A note for the client, told with the step.
+  virtual void tell(std::string note) = 0;
+};
 
 /// Used by the thread that has the session's turn. Errors of its calls end the message: the other members are told when
 /// it is destroyed, or earlier by `end`.
@@ -39,7 +58,8 @@ public:
   llvm::Expected<Memory> exchange(Memory frames);
   /// The step has run. Waits for all members: on success each of them commits it, and the next step of the message is
   /// the current one. No stop ends this wait, since others may have committed; it ends, since all have begun the step.
-  llvm::Error ready();
+  /// Members whose copies have other bits than those of role 0 take over its bytes before, which a stop ends.
+  llvm::Error ready(Copies &copies);
   /// No step from the current one on commits. kNoFailure: none begins, which is no failure of those before.
   void end(uint8_t code) { end(code, group_.role()); }
   /// There is no joint step: the request is answered from memory, or lacks its program.
@@ -52,6 +72,10 @@ private:
   llvm::Expected<CameFrames> await(PeerFrame::Kind kind, const runtime::StopFlag *stop);
   PeerFrame frame(PeerFrame::Kind kind) const;
   using Frames = std::vector<std::shared_ptr<runtime::Buffer>>; ///< by role
+  llvm::Expected<uint32_t> compare(const CopiesDigest &own);
+  llvm::Error takeOver(Copies &copies, uint32_t others);
+  llvm::Error exchangePiece(Copies &copies, size_t bytes, uint32_t others);
+  void tell(Copies &copies, uint32_t others) const;
   void settle(const runtime::Exchange &terms);
   llvm::Expected<Frames> gather(std::shared_ptr<runtime::Buffer> own);
   llvm::Expected<Frames> awaitTerms(std::shared_ptr<runtime::Buffer> own);

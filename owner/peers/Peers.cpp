@@ -172,12 +172,18 @@ std::shared_ptr<std::atomic<size_t>> Peers::waitingOf(const signing::PublicKey &
   return found && found->hasMember(from) ? found->waitingBytes : nullptr;
 }
 
+void Peers::tookOver(uint64_t bytes) const noexcept {
+  ++stepsTaken;
+  bytesTaken += bytes;
+}
+
 Peers::Counts Peers::counts() {
   Counts counts;
   for (const std::shared_ptr<Group> &group : all()) {
     ++counts.groups;
     counts.waiting += group->isWaiting() ? 1 : 0;
   }
+  counts.takenOver = {stepsTaken, bytesTaken};
   if (const std::shared_ptr<PeerRoutes> there = routesOf()) {
     counts.links = there->figures();
   }

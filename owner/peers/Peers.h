@@ -20,6 +20,11 @@
 
 namespace sojourn::owner {
 
+/// Steps that committed with bytes of a first member in the place of this owner's, and these.
+struct TakenOver {
+  uint64_t steps = 0, bytes = 0;
+};
+
 struct LinkFigures {
   size_t registered = 0, linked = 0;
   uint64_t bytesSent = 0, bytesReceived = 0; ///< over the links that there are
@@ -52,6 +57,7 @@ public:
   llvm::Expected<std::shared_ptr<Group>> join(const GroupId &id, unsigned role,
                                               llvm::ArrayRef<signing::PublicKey> members);
   void send(const signing::PublicKey &to, const GroupId &group, const PeerFrame &frame) const override;
+  void tookOver(uint64_t bytes) const noexcept override;
   /// From another owner. Frames for groups that this one has not joined are dropped.
   void take(const signing::PublicKey &from, const GroupId &group, const PeerFrame &frame);
   /// Null: none from now on.
@@ -63,6 +69,7 @@ public:
   struct Counts {
     size_t groups = 0, waiting = 0; ///< groups that it is in, and those with a step that waits for others
     std::optional<LinkFigures> links;
+    TakenOver takenOver; ///< since the start
   };
   Counts counts();
 
@@ -79,6 +86,7 @@ private:
   mutable std::mutex mutex;
   std::map<GroupId, std::weak_ptr<Group>> groups; ///< also those that it has left last
   std::deque<GroupId> order;                      ///< of joining
+  mutable std::atomic<uint64_t> stepsTaken = 0, bytesTaken = 0;
   std::shared_ptr<PeerRoutes> routes;
 };
 

@@ -20,20 +20,39 @@ using llvm::Twine;
 
 using runtime::Shown;
 
-/// Marks the arguments of the part on which terms depend that the role sends: those that are masked, or those that are
-/// not. Sums are known to all from their exchange on.
-static void markShown(mlir::func::FuncOp step, unsigned role, bool isMasked, runtime::JointFacts &facts) {
-  llvm::DenseSet<mlir::Value> reached;
-  std::vector<mlir::Value> left;
-  auto reach = [&](mlir::Value value) {
+/// Arguments on which values depend, as far as exchanges: sums are known to all from there on.
+class ArgumentsReached {
+public:
+  void reach(mlir::Value value) {
     if (reached.insert(value).second) {
       left.push_back(value);
     }
-  };
+  }
+  void each(llvm::function_ref<void(unsigned)> visit) {
+    while (!left.empty()) {
+      const mlir::Value value = left.back();
+      left.pop_back();
+      if (auto argument = mlir::dyn_cast<mlir::BlockArgument>(value)) {
+        visit(argument.getArgNumber());
+      } else if (mlir::Operation *made = value.getDefiningOp(); !mlir::isa<AcrossSumOp>(made)) {
+        llvm::for_each(made->getOperands(), [this](mlir::Value operand) { reach(operand); });
+      }
+    }
+  }
+
+private:
+  llvm::DenseSet<mlir::Value> reached;
+  std::vector<mlir::Value> left;
+};
+
+/// Marks the arguments of the part on which terms depend that the role sends: those that are masked, or those that are
+/// not.
+static void markShown(mlir::func::FuncOp step, unsigned role, bool isMasked, runtime::JointFacts &facts) {
+  ArgumentsReached reached;
   for (AcrossSumOp sum : step.getOps<AcrossSumOp>()) {
     for (auto [index, term] : llvm::enumerate(sum.getTerms())) {
       if ((sum.getFrom()[index] >> role & 1) && sum.isMasked(index) == isMasked) {
-        reach(term);
+        reached.reach(term);
         if (!isMasked && facts.clearOp.empty()) {
           mlir::Operation *made = term.getDefiningOp() ? term.getDefiningOp() : sum.getOperation();
           facts.clearOp = made->getName().stripDialect();
@@ -42,15 +61,28 @@ static void markShown(mlir::func::FuncOp step, unsigned role, bool isMasked, run
       }
     }
   }
-  while (!left.empty()) {
-    const mlir::Value value = left.back();
-    left.pop_back();
-    if (auto argument = mlir::dyn_cast<mlir::BlockArgument>(value)) {
-      facts.shown[argument.getArgNumber()] = isMasked ? Shown::Sums : Shown::Clear;
-    } else if (mlir::Operation *made = value.getDefiningOp(); !mlir::isa<AcrossSumOp>(made)) {
-      llvm::for_each(made->getOperands(), reach);
+  reached.each([&](unsigned argument) { facts.shown[argument] = isMasked ? Shown::Sums : Shown::Clear; });
+}
+
+/// Results that all roles have, and the states that all have on which these depend: members compare them.
+static void findCopies(mlir::func::FuncOp own, mlir::func::FuncOp joint, const parties::Placement &placement,
+                       const parties::RolePart &part, runtime::JointFacts &facts) {
+  ArgumentsReached reached;
+  mlir::Operation *exit = own.getBody().front().getTerminator();
+  for (auto [result, index] : llvm::enumerate(part.results)) {
+    if (placement.whereOfResult(index).isAll()) {
+      facts.copies.push_back(static_cast<uint32_t>(result));
+      reached.reach(exit->getOperand(static_cast<unsigned>(result)));
     }
   }
+  reached.each([&](unsigned argument) {
+    const unsigned index = part.arguments[argument];
+    const auto kind = parseStepArg(joint.getArgAttrOfType<mlir::StringAttr>(index, kKindAttr).getValue());
+    if (*kind == StepArg::State && placement.whereOf(joint.getArgument(index)).isAll()) {
+      facts.copiedStates.push_back(argument);
+    }
+  });
+  llvm::sort(facts.copiedStates);
 }
 
 /// The least rows of the role that a masked sum is over.
@@ -96,6 +128,7 @@ static runtime::JointFacts factsOf(mlir::func::FuncOp joint, const parties::Plac
   facts.shown.resize(own.getNumArguments());
   markShown(own, role.role, /*isMasked=*/true, facts);
   markShown(own, role.role, /*isMasked=*/false, facts);
+  findCopies(own, joint, placement, part, facts);
   facts.exchanges = runtime::exchangesOf(module);
   facts.leastRows = role.isMasked ? leastRowsOf(joint, placement, role.role) : std::nullopt;
   return facts;

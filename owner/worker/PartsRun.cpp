@@ -248,9 +248,33 @@ llvm::Error PartsRun::runPart(const sojourn_worker::Part &part, const runtime::R
   return finishPart(part, std::move(outcome->values));
 }
 
+static bool areResultsOf(llvm::ArrayRef<runtime::ResultSpec> results, llvm::ArrayRef<HostTensor> values) {
+  return values.size() == results.size() && llvm::all_of(llvm::zip(results, values), [](const auto &each) {
+           const auto &[result, value] = each;
+           return value.buffer && value.type == result.type;
+         });
+}
+
+/// Of values of a step; nothing where it has no copies.
+static std::optional<CopiesDigest> digestOfCopies(const HeldCode &code, llvm::ArrayRef<HostTensor> values) {
+  if (!code.program || code.program->copies.empty()) {
+    return std::nullopt;
+  }
+  CopiesHash hash;
+  for (uint32_t index : code.program->copies) {
+    hash.add(values[index].buffer->data(), values[index].type.bytes());
+  }
+  return hash.get();
+}
+
 llvm::Error PartsRun::finishPart(const sojourn_worker::Part &part, std::vector<HostTensor> values) {
   const runtime::Code &step = code.program ? *code.program->step : *code.proved->code->step;
   llvm::ArrayRef<runtime::ResultSpec> results = step.results();
+  if (!areResultsOf(results, values)) {
+    return requestError(wire::ErrorCode_Internal, "the plan returned results other than it declared");
+  }
+  Done done;
+  done.copies = digestOfCopies(code, values);
   std::vector<std::pair<uint64_t, HeldValue>> fresh;
   Memory leaving;
   std::vector<uint64_t> numbers;
@@ -258,9 +282,6 @@ llvm::Error PartsRun::finishPart(const sojourn_worker::Part &part, std::vector<H
   leaving.reserve(results.size());
   numbers.reserve(results.size());
   for (size_t index = 0; index < results.size(); ++index) {
-    if (values.size() != results.size() || !values[index].buffer || !(values[index].type == results[index].type)) {
-      return requestError(wire::ErrorCode_Internal, "the plan returned results other than it declared");
-    }
     if (results[index].kind == StepResult::Publish) {
       leaving.push_back(std::move(values[index].buffer));
       numbers.push_back(0);
@@ -279,7 +300,6 @@ llvm::Error PartsRun::finishPart(const sojourn_worker::Part &part, std::vector<H
     value.tensor = std::move(values[index]);
     fresh.emplace_back(numbers.back(), std::move(value));
   }
-  std::vector<double> errors;
   if (code.proved && code.proved->hasVaryingErrors) {
     auto numbers = [&](unsigned index) -> std::optional<std::vector<double>> {
       const HostTensor &tensor = bound.bindings[index].tensor;
@@ -288,7 +308,7 @@ llvm::Error PartsRun::finishPart(const sojourn_worker::Part &part, std::vector<H
                  : std::nullopt;
     };
     for (size_t index = 0; index < results.size(); ++index) {
-      errors.push_back(worker->errorOf(*code.proved->code, index, numbers).value_or(std::nan("")));
+      done.errors.push_back(worker->errorOf(*code.proved->code, index, numbers).value_or(std::nan("")));
     }
   }
   if (!fresh.empty() && !held->insertValues(std::move(fresh))) {
@@ -296,7 +316,7 @@ llvm::Error PartsRun::finishPart(const sojourn_worker::Part &part, std::vector<H
   }
   kept.insert(kept.end(), numbers.begin(), numbers.end());
   llvm::move(leaving, std::back_inserter(published));
-  parts.push_back(std::move(errors));
+  parts.push_back(std::move(done));
   for (flatbuffers::uoffset_t at = 0; part.drops() && at < part.drops()->size(); ++at) {
     held->drop(part.drops()->Get(at), {});
   }

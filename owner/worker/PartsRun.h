@@ -3,6 +3,7 @@
 #ifndef SOJOURN_OWNER_WORKER_PARTSRUN_H
 #define SOJOURN_OWNER_WORKER_PARTSRUN_H
 
+#include "owner/CopiesDigest.h"
 #include "owner/RequestError.h"
 #include "owner/worker/Held.h"
 #include "owner/worker/Port.h"
@@ -90,8 +91,11 @@ public:
   /// Copies of what lies in the bytes and memory of the call, for a run that waits.
   void keepArguments(std::string_view bytes);
 
-  /// Per part that ran its standard errors, where an argument changes one.
-  llvm::ArrayRef<std::vector<double>> done() const { return parts; }
+  struct Done {
+    std::vector<double> errors;         ///< standard ones, where an argument changes one
+    std::optional<CopiesDigest> copies; ///< of a joint step
+  };
+  llvm::ArrayRef<Done> done() const { return parts; }
   const std::optional<WorkerFailure> &failure() const { return failed_; }
   /// Of each result of the parts that ran, in order; null where its value is dropped.
   Memory takeMemory();
@@ -114,7 +118,7 @@ private:
   PartBindings bound;
   std::unique_ptr<runtime::Suspended> suspended;
   Memory framesThatCame;
-  std::vector<std::vector<double>> parts;
+  std::vector<Done> parts; ///< that ran
   /// Per result of the parts that ran: memory of a published value, or the number of a kept one.
   Memory published;
   std::vector<uint64_t> kept;

@@ -26,6 +26,8 @@ struct ProgramCode {
   std::shared_ptr<const runtime::Buffer> program, debug;
   /// Per result its number among those that are published.
   std::vector<std::optional<unsigned>> published;
+  /// Of a joint program: results that all members have.
+  std::vector<uint32_t> copies;
 };
 
 /// Immutable but for what it remembers of lists.

@@ -313,8 +313,11 @@ struct WorkerService::State {
     }
     std::vector<flatbuffers::Offset<calls::PartDone>> parts;
     parts.reserve(run.done().size());
-    for (const std::vector<double> &errors : run.done()) {
-      parts.push_back(calls::CreatePartDone(builder, errors.empty() ? 0 : builder.CreateVector(errors)));
+    for (const PartsRun::Done &done : run.done()) {
+      const auto copies =
+          done.copies ? calls::CopiesDigest((*done.copies)[0], (*done.copies)[1]) : calls::CopiesDigest();
+      auto errors = done.errors.empty() ? 0 : builder.CreateVector(done.errors);
+      parts.push_back(calls::CreatePartDone(builder, errors, done.copies ? &copies : nullptr));
     }
     auto failure = run.failure() ? failed(builder, *run.failure()) : 0;
     auto partsVector = builder.CreateVector(parts);

@@ -140,6 +140,9 @@ llvm::Expected<DescribedProgram> Worker::describe(std::shared_ptr<const runtime:
   for (const runtime::ResultSpec &result : facts.results) {
     code->published.push_back(result.kind == StepResult::Publish ? std::optional(next++) : std::nullopt);
   }
+  if (facts.joint) {
+    code->copies = facts.joint->copies;
+  }
   described.codeBytes = sizeof(ProgramCode) + code->step->bytes() + code->program->size() + code->debug->size();
   described.code = std::move(code);
   described.facts = runtime::writeFacts(facts);

@@ -34,9 +34,10 @@ static flatbuffers::Offset<wire::JointFacts> writeJoint(FlatBufferBuilder &build
   auto positions = builder.CreateVector(joint.positions), kept = builder.CreateVector(joint.kept);
   auto shown = builder.CreateVector(shownLevels);
   auto exchangeList = builder.CreateVector(exchanges);
+  auto copies = builder.CreateVector(joint.copies), copiedStates = builder.CreateVector(joint.copiedStates);
   auto op = builder.CreateString(joint.clearOp), location = builder.CreateString(joint.clearLocation);
   return wire::CreateJointFacts(builder, joint.role, joint.parties, counts, joint.keeps, positions, kept, shown,
-                                exchangeList, joint.leastRows.value_or(UINT64_MAX), op, location);
+                                exchangeList, joint.leastRows.value_or(UINT64_MAX), op, location, copies, copiedStates);
 }
 
 std::string writeFacts(const ProgramFacts &facts) {
@@ -247,9 +248,11 @@ llvm::Error Reader::readDependence() {
 llvm::Error Reader::readJoint(const wire::JointFacts &joint) {
   JointFacts into;
   if (sizeOf(joint.counts()) != into.counts.size() || sizeOf(joint.positions()) != facts.args.size() ||
-      sizeOf(joint.shown()) != facts.args.size() || sizeOf(joint.kept()) > facts.results.size()) {
+      sizeOf(joint.shown()) != facts.args.size() || sizeOf(joint.kept()) > facts.results.size() ||
+      sizeOf(joint.copies()) > facts.results.size() || sizeOf(joint.copied_states()) > facts.args.size()) {
     return wrong("its joint step has " + Twine(sizeOf(joint.counts())) + " kinds, " + Twine(sizeOf(joint.positions())) +
-                 " positions and " + Twine(sizeOf(joint.kept())) + " kept results");
+                 " positions, " + Twine(sizeOf(joint.kept())) + " kept results and " + Twine(sizeOf(joint.copies())) +
+                 " copies of " + Twine(sizeOf(joint.copied_states())) + " states");
   }
   into.role = joint.role();
   into.parties = joint.parties();
@@ -257,6 +260,8 @@ llvm::Error Reader::readJoint(const wire::JointFacts &joint) {
   into.keeps = joint.keeps();
   into.positions = listOf(joint.positions());
   into.kept = listOf(joint.kept());
+  into.copies = listOf(joint.copies());
+  into.copiedStates = listOf(joint.copied_states());
   for (flatbuffers::uoffset_t at = 0; at < sizeOf(joint.shown()); ++at) {
     into.shown.push_back(static_cast<Shown>(joint.shown()->Get(at)));
   }

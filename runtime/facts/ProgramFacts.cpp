@@ -65,6 +65,14 @@ static llvm::Error checkJoint(const ProgramFacts &facts) {
   for (size_t index = 0; isFine && index < facts.keeps; ++index) {
     isFine = follows(joint.kept[index], lastKept, joint.keeps);
   }
+  std::optional<uint32_t> lastCopy, lastState;
+  for (size_t at = 0; isFine && at < joint.copies.size(); ++at) {
+    isFine = follows(joint.copies[at], lastCopy, static_cast<uint32_t>(facts.results.size()));
+  }
+  for (size_t at = 0; isFine && at < joint.copiedStates.size(); ++at) {
+    isFine = follows(joint.copiedStates[at], lastState, static_cast<uint32_t>(facts.args.size())) &&
+             facts.args[joint.copiedStates[at]].kind == StepArg::State;
+  }
   for (size_t at = 0; isFine && at < joint.exchanges.size(); ++at) {
     uint64_t bytes = 0;
     for (const ExchangeTerm &term : joint.exchanges[at]) {
@@ -128,7 +136,8 @@ size_t ProgramFacts::bytes() const {
     }
   }
   if (joint) {
-    total += 9 * joint->positions.size() + 4 * joint->kept.size(); // and `shown`
+    total += 9 * joint->positions.size(); // and `shown`
+    total += 4 * (joint->kept.size() + joint->copies.size() + joint->copiedStates.size());
     for (const Exchange &exchange : joint->exchanges) {
       total += sizeof(exchange) + exchange.size() * sizeof(ExchangeTerm);
     }

@@ -43,6 +43,9 @@ struct JointFacts {
   std::vector<uint32_t> kept;      ///< of each kept result of the part, among those of the joint step
   std::vector<Shown> shown;        ///< per argument of the part
   std::vector<Exchange> exchanges; ///< in order
+  std::vector<uint32_t> copies;    ///< results of the part that all roles have, in order
+  /// States of the part that all roles have and on which copies depend, in order: numbers of arguments.
+  std::vector<uint32_t> copiedStates;
   /// The least rows of this role that a masked sum is over.
   std::optional<uint64_t> leastRows;
   /// Op and line of the first term that others see as it is; empty where there is none.

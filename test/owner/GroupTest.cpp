@@ -7,6 +7,7 @@
 #include "owner/peers/Peers.h"
 #include "runtime/signing/SigningKey.h"
 #include "test/owner/Support.h"
+#include "test/owner/TestCopies.h"
 
 #include <chrono>
 #include <thread>
@@ -256,7 +257,8 @@ TEST_F(Groups, AStopEndsAWaitButNotThatForACommit) {
     groups[1]->send(frame(Kind::Ready, {1, 0, 0}, 1));
     groups[2]->send(frame(Kind::Ready, {1, 0, 0}, 1));
   });
-  EXPECT_EQ(textOf(message.ready()), "");
+  TestCopies copies;
+  EXPECT_EQ(textOf(message.ready(copies)), "");
   others.join();
 }
 
@@ -268,7 +270,8 @@ TEST_F(Groups, AStepWithoutExchangesHasABarrier) {
       groups[role]->send(frame(PeerFrame::Kind::End, {1, 0, 0}));
     }
   });
-  EXPECT_NE(textOf(message.ready()).find("waited 0 s for member 1"), std::string::npos);
+  TestCopies copies;
+  EXPECT_NE(textOf(message.ready(copies)).find("waited 0 s for member 1"), std::string::npos);
   others.join();
 }
 

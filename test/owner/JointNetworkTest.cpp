@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Joint messages over a network in memory that delivers frames in any order between pairs of members, cuts links at any
-// frame, and loses members: each step is committed by all members or by none, or the client is told that the group has
-// ended. SOJOURN_NETWORK_RUNS: how many networks (2,000).
+// frame, and loses members: each step is committed by all members, with the first one's copies, or by none, or the
+// client is told that the group has ended. SOJOURN_NETWORK_RUNS: how many networks (2,000).
 #include "owner/RequestError.h"
 #include "owner/peers/JointMessage.h"
 #include "owner/peers/Peers.h"
 #include "runtime/signing/SigningKey.h"
+#include "test/owner/TestCopies.h"
 
 #include <bit>
 #include <chrono>
@@ -145,10 +146,11 @@ private:
   std::thread thread;
 };
 
-/// A step that has committed, and the sum of all words of its sums.
+/// A step that has committed, the sum of all words of its sums, and its copies.
 struct Committed {
   StepPoint point;
   uint64_t sum;
+  std::vector<uint8_t> copies;
   friend bool operator==(const Committed &, const Committed &) = default;
 };
 
@@ -160,8 +162,9 @@ void expectNoLateEnd(llvm::Error error) {
 
 class Member {
 public:
-  Member(Network &network, unsigned role, unsigned seed)
-      : group(llvm::cantFail(network.peers[role]->join({7}, role, network.keys))), random(seed) {}
+  /// `common`: the seed of what is equal at all.
+  Member(Network &network, unsigned role, unsigned seed, unsigned common)
+      : group(llvm::cantFail(network.peers[role]->join({7}, role, network.keys))), random(seed), common(common) {}
 
   struct Reply {
     uint32_t steps = 0;
@@ -196,22 +199,37 @@ public:
       if (!fails) {
         ready.push_back({point.sequence, point.attempt, reply.steps});
       }
-      llvm::Error error = fails ? llvm::createStringError("failed") : message.ready();
+      const StepPoint now{point.sequence, point.attempt, reply.steps};
+      TestCopies made = copiesOf(now, mayFail);
+      copies[now] = made.data;
+      llvm::Error error = fails ? llvm::createStringError("failed") : message.ready(made);
       if (error) {
         expectNoLateEnd(std::move(error));
         reply.failed = true;
         return reply;
       }
-      committed.push_back({{point.sequence, point.attempt, reply.steps}, sum});
+      committed.push_back({now, sum, made.data});
     }
     return reply;
   }
 
   std::vector<Committed> committed;
-  std::vector<StepPoint> ready;        ///< steps that have run here
-  std::map<StepPoint, uint64_t> terms; ///< the sum of this member's own words
+  std::vector<StepPoint> ready;                     ///< steps that have run here
+  std::map<StepPoint, uint64_t> terms;              ///< the sum of this member's own words
+  std::map<StepPoint, std::vector<uint8_t>> copies; ///< as this member computed them
 
 private:
+  /// Of the size that all have; a member in four has other bits.
+  TestCopies copiesOf(const StepPoint &point, bool mayFail) {
+    std::mt19937 sizes(static_cast<unsigned>(common + 31 * point.sequence + 7 * point.attempt + point.step));
+    const size_t most = sizes() % 64 == 0 ? 9'000'000 : 3'000, size = sizes() % 3 == 0 ? 0 : sizes() % most;
+    TestCopies made(std::vector<uint8_t>(size, 7));
+    if (size > 0 && random() % 4 == 0) {
+      made.data[random() % size] = static_cast<uint8_t>(random());
+    }
+    made.fails = mayFail && random() % 16 == 0;
+    return made;
+  }
   /// Random words, which are added to `all`.
   std::shared_ptr<runtime::Buffer> frameOf(const runtime::Exchange &exchange, uint64_t &all) {
     const runtime::FramePlaces places = runtime::placesOfTerms(exchange, group->role());
@@ -229,6 +247,7 @@ private:
 
   const std::shared_ptr<Group> group;
   std::mt19937_64 random;
+  const unsigned common;
   runtime::StopFlag stop{false};
 };
 
@@ -251,7 +270,7 @@ void runNetwork(unsigned seed) {
   Network network(count, random());
   std::vector<std::unique_ptr<Member>> members;
   for (unsigned role = 0; role < count; ++role) {
-    members.push_back(std::make_unique<Member>(network, role, random()));
+    members.push_back(std::make_unique<Member>(network, role, random(), seed));
   }
   const bool mayFail = random() % 2 == 0;
   bool isLost = false;
@@ -294,6 +313,7 @@ void runNetwork(unsigned seed) {
       all += member->terms[each.point];
     }
     ASSERT_EQ(each.sum, all);
+    ASSERT_EQ(each.copies, members[0]->copies[each.point]);
   }
   for (const auto &member : members) { // what is committed is the same everywhere
     ASSERT_TRUE(std::equal(member->committed.begin(), member->committed.end(), longest.begin()));

@@ -123,6 +123,16 @@ private:
         made.kept.push_back(made.keeps++);
       }
     }
+    for (uint32_t index = 0; index < part.args.size(); ++index) {
+      if (part.args[index].kind == StepArg::State && below(2)) {
+        made.copiedStates.push_back(index);
+      }
+    }
+    for (uint32_t index = 0; index < part.results.size(); ++index) {
+      if (below(2)) {
+        made.copies.push_back(index);
+      }
+    }
     made.exchanges.resize(below(3));
     for (Exchange &exchange : made.exchanges) {
       exchange.resize(below(3));
@@ -190,6 +200,8 @@ TEST(Facts, OfAPartAreThoseOfItsJointStep) {
                                .kept = {2},
                                .shown = {Shown::Sums, Shown::No, Shown::Clear},
                                .exchanges = {{{Element::i64, 9, 7, true}, {Element::f32, 4, 3, false}}},
+                               .copies = {0, 2},
+                               .copiedStates = {0},
                                .leastRows = 9,
                                .clearOp = "add",
                                .clearLocation = "train.py:9"};
@@ -219,6 +231,17 @@ TEST(Facts, OfAPartAreThoseOfItsJointStep) {
       [](JointFacts &facts) { facts.exchanges[0][1].element = Element::i1; },
       [](JointFacts &facts) { facts.exchanges[0][1].element = static_cast<Element>(kElementCount); },
       [](JointFacts &facts) { facts.exchanges[0][1].elements = uint64_t{1} << 60; },
+      [](JointFacts &facts) { facts.copies[1] = 3; },
+      [](JointFacts &facts) { facts.copies[1] = 0; }, // twice
+      [](JointFacts &facts) {
+        facts.copies = {2, 1};
+      },
+      [](JointFacts &facts) { facts.copies.assign(4, 0); },
+      [](JointFacts &facts) { facts.copiedStates[0] = 3; },
+      [](JointFacts &facts) { facts.copiedStates[0] = 1; }, // a seed
+      [](JointFacts &facts) {
+        facts.copiedStates = {0, 0};
+      },
       [](JointFacts &facts) { facts.clearOp.assign(1'000'000, 'x'); },
   };
   for (size_t at = 0; at < changes.size(); ++at) {

@@ -1,0 +1,416 @@
+// SPDX-License-Identifier: Apache-2.0
+// Goal: where members compute other last bits, all commit and publish those of the first one. Method: owners in one
+// process, of which some have an engine that rounds otherwise; workers whose digests lie.
+#include "owner/worker/Service.h"
+#include "runtime/Buffer.h"
+#include "runtime/wire/Worker_generated.h"
+#include "test/owner/Support.h"
+
+#include <array>
+#include <atomic>
+#include <thread>
+
+namespace sojourn::owner::test {
+
+namespace {
+
+using runtime::Element;
+using runtime::HostTensor;
+
+/// The CPU's, whose floats have another last bit while it is on: as on a processor with other instructions.
+class OtherBits final : public runtime::Engine {
+public:
+  llvm::StringRef name() const override { return "other bits"; }
+  std::string lacks(runtime::EngineTrait trait) const override { return runtime::cpuEngine().lacks(trait); }
+  bool hasKernel(llvm::StringRef op) const override { return runtime::cpuEngine().hasKernel(op); }
+  unsigned threads() const override { return 1; }
+  std::atomic<bool> isOn = true;
+
+private:
+  class Rounded final : public runtime::Code {
+  public:
+    Rounded(const OtherBits &engine, std::unique_ptr<runtime::Code> code)
+        : Code(engine), engine(engine), code(std::move(code)) {}
+    llvm::ArrayRef<runtime::ArgSpec> args() const override { return code->args(); }
+    llvm::ArrayRef<runtime::ResultSpec> results() const override { return code->results(); }
+    runtime::RunMemory runMemory() const override { return code->runMemory(); }
+    llvm::ArrayRef<runtime::LibraryCalls> libraryCalls() const override { return code->libraryCalls(); }
+    size_t bytes() const override { return code->bytes(); }
+    llvm::Expected<std::vector<HostTensor>> run(llvm::ArrayRef<runtime::Binding> arguments,
+                                                const runtime::RunOptions &options) const override {
+      auto values = code->run(arguments, options);
+      for (HostTensor *value = values ? values->data() : nullptr; value && value != values->data() + values->size();
+           ++value) {
+        const Element element = value->type.element;
+        const size_t width = runtime::byteWidth(element);
+        if (engine.isOn && (element == Element::f32 || element == Element::f64)) {
+          value->buffer = runtime::copyOf(value->buffer->data(), value->type.bytes(), *options.buffers);
+          for (size_t at = 0; at < value->type.bytes(); at += width) {
+            static_cast<uint8_t *>(value->buffer->data())[at] ^= 1;
+          }
+        }
+      }
+      return values;
+    }
+
+  private:
+    const OtherBits &engine;
+    const std::unique_ptr<runtime::Code> code;
+  };
+
+  llvm::Expected<std::unique_ptr<runtime::Code>> make(mlir::ModuleOp module) const override {
+    auto code = runtime::cpuEngine().prepare(module);
+    return code ? llvm::Expected<std::unique_ptr<runtime::Code>>(std::make_unique<Rounded>(*this, std::move(*code)))
+                : code.takeError();
+  }
+};
+
+/// Another worker, whose digests of copies are wrong.
+class LyingPort final : public WorkerPort {
+public:
+  explicit LyingPort(std::unique_ptr<WorkerPort> port) : port(std::move(port)) {}
+  WorkerAnswer call(const WorkerCall &given) override {
+    WorkerAnswer answer = port->call(given);
+    const auto *ran = flatbuffers::GetRoot<sojourn_worker::Answer>(answer.bytes.data())->body_as_Ran();
+    for (flatbuffers::uoffset_t at = 0; ran && ran->parts() && at < ran->parts()->size(); ++at) {
+      if (const auto *copies = ran->parts()->Get(at)->copies()) {
+        *reinterpret_cast<uint8_t *>(const_cast<sojourn_worker::CopiesDigest *>(copies)) ^= 1;
+      }
+    }
+    return answer;
+  }
+  void map(uint64_t table, std::shared_ptr<const Dataset> rows) override { port->map(table, std::move(rows)); }
+  void unmap(uint64_t table) override { port->unmap(table); }
+  unsigned threads() const override { return port->threads(); }
+  std::unique_ptr<WorkerPort> forSession() override {
+    auto own = port->forSession();
+    return own ? std::make_unique<LyingPort>(std::move(own)) : nullptr;
+  }
+  llvm::Expected<uint64_t> begin(const runtime::StopFlag *stop) override { return port->begin(stop); }
+  void rest() noexcept override { port->rest(); }
+  void end() noexcept override { port->end(); }
+  std::shared_ptr<runtime::Buffer> taken(std::shared_ptr<runtime::Buffer> value, size_t size) override {
+    return port->taken(std::move(value), size);
+  }
+
+private:
+  const std::unique_ptr<WorkerPort> port;
+};
+
+/// A step of three owners. `results`: types with attributes.
+runtime::EncodedProgram joint(const std::string &arguments, const std::string &results, const std::string &body) {
+  return encode("module attributes {sojourn.parties = 3 : i64, sojourn.promotion = \"torch\", sojourn.phase = "
+                "\"core\"} {\n  func.func @step(" +
+                arguments + ") -> (" + results + ") {\n" + body + "  }\n}\n");
+}
+
+constexpr const char *kKept = " {sojourn.result = \"keep\"}", *kPublished = " {sojourn.result = \"publish\"}";
+
+/// Adds the sum of all rows to a state, publishes the sum, and keeps both, a truth value, and the rows of member 1.
+runtime::EncodedProgram training() {
+  std::string arguments = "%w: tensor<f64> {sojourn.kind = \"state\"}", body;
+  for (const std::string k : {"0", "1", "2"}) {
+    arguments +=
+        ", %t" + k + ": !sojourn.table<4, \"a\" : f64> {sojourn.kind = \"table\", sojourn.party = " + k + " : i64}";
+    body += "    %x" + k + " = sojourn.read_rows %t" + k +
+            ", %i, columns = [\"a\"] : !sojourn.table<4, \"a\" : f64>, tensor<4xi64> -> tensor<4x1xf64>\n";
+  }
+  const std::string rows = "tensor<4x1xf64>";
+  return joint(arguments,
+               "tensor<f64> {sojourn.result = \"commit\", sojourn.target = 0 : i64}, tensor<f64>" +
+                   std::string(kPublished) + ", tensor<f64>" + kKept + ", tensor<i1>" + kKept + ", " + rows + kKept,
+               "    %i = sojourn.iota dim = 0 : tensor<4xi64>\n" + body +
+                   "    %x = sojourn.concat %x0, %x1, %x2 dim = 0 : " + rows + ", " + rows + ", " + rows +
+                   "\n    %s = sojourn.reduce_sum %x, dims = [0, 1] : tensor<12x1xf64>\n"
+                   "    %d = sojourn.mul %s, %s : tensor<f64>, tensor<f64>\n    %n = sojourn.add %w, %d : tensor<f64>, "
+                   "tensor<f64>\n"
+                   "    %b = sojourn.compare \"lt\" %w, %n : tensor<f64>, tensor<f64>\n"
+                   "    return %n, %d, %d, %b, %x1 : tensor<f64>, tensor<f64>, tensor<f64>, tensor<i1>, " +
+                   rows + "\n");
+}
+
+/// Publishes, or keeps, what it is given.
+runtime::EncodedProgram passing(const std::string &kind, const std::string &type, const char *result) {
+  return joint("%x: " + type + " {sojourn.kind = \"" + kind + "\"}", type + result, "    return %x : " + type + "\n");
+}
+runtime::EncodedProgram doubling(const std::string &type) {
+  return joint("%x: " + type + " {sojourn.kind = \"upload\"}", type + kKept + ", " + type + kPublished,
+               "    %y = sojourn.add %x, %x : " + type + ", " + type + "\n    return %y, %y : " + type + ", " + type +
+                   "\n");
+}
+
+/// Owners with a table each, which they share, and a session of a group at each.
+class JointCopies : public testing::Test {
+protected:
+  static constexpr size_t kOwners = 3;
+  enum class Odd { none, engine, lie };
+
+  /// `odd`: what is different at member `at`.
+  void open(size_t at, Odd odd, Sharing sharing = Sharing::clear) {
+    for (size_t role = 0; role < kOwners; ++role) {
+      worlds[role].random.seed(20261129 + role);
+      Environment environment = worlds[role].environment();
+      environment.isNeighbour = true;
+      if (role == at && odd == Odd::engine) {
+        environment.worker = workersOn(engine);
+      } else if (role == at && odd == Odd::lie) {
+        environment.worker = [inner = environment.worker] { return std::make_unique<LyingPort>(inner()); };
+      }
+      Limits limits;
+      limits.sharedRowsLeast = 4;
+      owners.push_back(std::make_unique<Owner>(environment, limits));
+      keys.push_back(*signing::parseKey(owners.back()->key()));
+      RegisterOptions options;
+      options.name = "t";
+      options.policy = Policy::open;
+      DatasetSource source;
+      source.arrays = {{"a", Element::f64, 4, rows[role].data(), {}}};
+      ASSERT_EQ(errorText(owners[role]->registerDataset(source, options)), "");
+    }
+    for (size_t role = 0; role < kOwners; ++role) {
+      for (size_t other = 0; other < kOwners; ++other) {
+        if (role != other) {
+          ASSERT_EQ(errorText(owners[role]->share("t", {keys[other]}, sharing)), "");
+        }
+      }
+      clients.push_back(std::make_unique<Client>(*owners[role]));
+      join(role);
+    }
+  }
+  void join(size_t role) {
+    flatbuffers::FlatBufferBuilder builder;
+    std::vector<flatbuffers::Offset<wire::Member>> members;
+    for (const signing::PublicKey &key : keys) {
+      members.push_back(wire::CreateMember(builder, builder.CreateVector(key.data(), key.size())));
+    }
+    auto list = builder.CreateVector(members);
+    auto nonce = builder.CreateVector(std::vector<uint8_t>(32, 'n'));
+    auto body = wire::CreateJoin(builder, clients[role]->session, static_cast<uint8_t>(role), nonce, list);
+    ASSERT_EQ(clients[role]->send(finish(builder, wire::RequestBody_Join, body.Union())).error(), "");
+  }
+  /// For another group.
+  void closeAll() {
+    clients.clear();
+    owners.clear();
+    keys.clear();
+    notes = {};
+    sequence = 0;
+  }
+  /// One message to all; the error of each. What they publish and note is in `published` and `notes`.
+  std::vector<std::string> send(const runtime::EncodedProgram &program, StepRequest request, bool hasTables = false) {
+    std::vector<std::string> errors(kOwners);
+    std::vector<std::thread> threads;
+    published.assign(kOwners, {});
+    request.sequence = ++sequence;
+    request.hash.assign(program.hash.begin(), program.hash.end());
+    request.program = program.program;
+    request.debug = program.debug;
+    for (size_t each = 0; each < kOwners && hasTables; ++each) {
+      request.tables.emplace_back("t", llvm::cantFail(owners[each]->dataset("t")).version);
+    }
+    for (size_t role = 0; role < kOwners; ++role) {
+      request.session = clients[role]->session;
+      threads.emplace_back([&, role, bytes = stepBytes(request)] {
+        const Reply reply(owners[role]->handle(bytes));
+        errors[role] = reply.error();
+        const auto *done = reply.root->body_as_Done();
+        for (unsigned at = 0; done && done->published() && at < done->published()->size(); ++at) {
+          published[role].push_back(reply.published(at));
+        }
+        for (unsigned at = 0; done && done->notes() && at < done->notes()->size(); ++at) {
+          notes[role].push_back(done->notes()->Get(at)->str());
+        }
+      });
+    }
+    for (std::thread &thread : threads) {
+      thread.join();
+    }
+    return errors;
+  }
+  /// What all publish of a value that they have, equal to the bit without help of the first one.
+  std::string bitsOf(uint64_t handle, const std::string &type) {
+    engine.isOn = false;
+    const auto before = taken();
+    StepRequest request;
+    request.states = {handle};
+    EXPECT_EQ(send(passing("state", type, kPublished), request), kNone);
+    EXPECT_TRUE(published[0] == published[1] && published[0] == published[2]) << handle;
+    EXPECT_EQ(taken(), before) << "equal bits cost nothing";
+    engine.isOn = true;
+    return published[0].empty() ? "" : published[0][0];
+  }
+  std::vector<std::pair<uint64_t, uint64_t>> taken() const {
+    std::vector<std::pair<uint64_t, uint64_t>> all;
+    for (const auto &owner : owners) {
+      all.emplace_back(owner->figures().stepsTakenOver, owner->figures().bytesTakenOver);
+    }
+    return all;
+  }
+  /// Makes a state, and trains it: 1, 3, then 1 steps in a message. Kept values have numbers from 100 on.
+  void train(bool isMasked) {
+    StepRequest begin;
+    begin.uploads = {{static_cast<uint8_t>(Element::f64), {}, bytes(std::vector<double>{0.1})}};
+    begin.results = {7};
+    ASSERT_EQ(send(passing("upload", "tensor<f64>", kKept), begin), kNone);
+    uint64_t next = 100;
+    const auto step = [&] {
+      StepRequest made;
+      made.states = {7};
+      made.results = {next, next + 1, next + 2};
+      next += 3;
+      return made;
+    };
+    for (const int steps : {1, 3, 1}) {
+      StepRequest message = step();
+      message.masked = isMasked;
+      for (int at = 1; at < steps; ++at) {
+        message.repetitions.push_back(step());
+      }
+      ASSERT_EQ(send(training(), message, /*hasTables=*/true), kNone);
+      EXPECT_EQ(published[0].size(), static_cast<size_t>(steps));
+      EXPECT_EQ(published[1], published[0]);
+      EXPECT_EQ(published[2], published[0]);
+    }
+  }
+
+  const std::vector<std::string> kNone = std::vector<std::string>(kOwners);
+  OtherBits engine;
+  std::array<World, kOwners> worlds;
+  std::array<std::array<double, 4>, kOwners> rows{{{0.1, 0.7, 3, 4}, {5, 6.3, 7, 8}, {9, 10, 1.1, 12}}};
+  std::vector<std::unique_ptr<Owner>> owners;
+  std::vector<signing::PublicKey> keys;
+  std::vector<std::unique_ptr<Client>> clients;
+  std::vector<std::vector<std::string>> published;
+  std::array<std::vector<std::string>, kOwners> notes;
+  uint64_t sequence = 0;
+};
+
+constexpr double kSum = 66.2; ///< of all rows
+
+/// State, published and kept product, truth value.
+constexpr uint64_t kStepBytes = 3 * 8 + 1;
+
+} // namespace
+
+TEST_F(JointCopies, EqualBitsAreNoticedByNobody) {
+  open(0, Odd::none);
+  train(/*isMasked=*/false);
+  EXPECT_NEAR(values<double>(bitsOf(7, "tensor<f64>"))[0], 0.1 + 5 * kSum * kSum, 1e-9);
+  for (size_t role = 0; role < kOwners; ++role) {
+    EXPECT_EQ(taken()[role], std::pair(uint64_t{0}, uint64_t{0}));
+    EXPECT_TRUE(notes[role].empty());
+  }
+}
+
+TEST_F(JointCopies, AMemberWithOtherBitsTakesOverThoseOfTheFirst) {
+  for (const bool isMasked : {false, true}) {
+    for (size_t odd : {0u, 2u}) { // where the first one is the odd one, all others take over its bits
+      SCOPED_TRACE(std::to_string(odd) + (isMasked ? ", masked" : ""));
+      open(odd, Odd::engine, isMasked ? Sharing::sums : Sharing::clear);
+      train(isMasked);
+      for (size_t role = 0; role < kOwners; ++role) {
+        const bool takes = odd == 0 ? role != 0 : role == odd;
+        const uint64_t steps = takes ? 5 : 0, bytes = takes ? 5 * kStepBytes : 0;
+        EXPECT_EQ(taken()[role], std::pair(steps, bytes)) << role;
+        EXPECT_EQ(notes[role].size(), role == 0 ? 1u : 0u) << "told once";
+      }
+      const std::string note = notes[0].empty() ? "" : notes[0][0];
+      EXPECT_NE(note.find("The first member's 25 bytes were taken over"), std::string::npos) << note;
+      EXPECT_EQ(note.find("member 1 (") != std::string::npos, odd == 0) << note;
+      EXPECT_NE(note.find("member 2 ("), std::string::npos) << note;
+      EXPECT_NEAR(values<double>(bitsOf(7, "tensor<f64>"))[0], 0.1 + 5 * kSum * kSum, 1e-7);
+      for (uint64_t step = 0; step < 5; ++step) {
+        EXPECT_NEAR(values<double>(bitsOf(100 + 3 * step, "tensor<f64>"))[0], kSum * kSum, 1e-9);
+        EXPECT_EQ(bitsOf(101 + 3 * step, "tensor<i1>"), std::string(1, '\1'));
+      }
+      closeAll();
+    }
+  }
+}
+
+TEST_F(JointCopies, LargeValuesAreTakenOverInPieces) {
+  open(1, Odd::engine);
+  const std::string type = "tensor<1500001xf32>";
+  std::vector<float> numbers(1'500'001);
+  for (size_t at = 0; at < numbers.size(); ++at) {
+    numbers[at] = static_cast<float>(at) / 3;
+  }
+  StepRequest request;
+  request.uploads = {f32({1'500'001}, numbers)};
+  request.results = {4};
+  ASSERT_EQ(send(doubling(type), request), kNone);
+  for (float &number : numbers) {
+    number *= 2;
+  }
+  for (size_t role = 0; role < kOwners; ++role) {
+    EXPECT_TRUE(published[role] == std::vector<std::string>{bytes(numbers)})
+        << "those of member 0, whose bits are kept";
+  }
+  EXPECT_EQ(taken()[1], std::pair(uint64_t{1}, uint64_t{2 * 4 * 1'500'001}));
+  EXPECT_TRUE(bitsOf(4, type) == bytes(numbers));
+}
+
+/// In a worker process, too, where these tests run with processes.
+TEST_F(JointCopies, AWrongDigestChangesNoValue) {
+  for (size_t odd : {0u, 1u}) {
+    open(odd, Odd::lie);
+    StepRequest begin;
+    begin.uploads = {f32({30'000}, std::vector<float>(30'000, 1.5F))}; // a memory file of a process
+    begin.results = {4};
+    const auto errors = send(doubling("tensor<30000xf32>"), begin);
+    if (odd == 0) { // the bytes of the first one have another digest than it says
+      for (const std::string &error : errors) {
+        EXPECT_EQ(error.find("Peer: "), 0u) << error;
+      }
+    } else {
+      EXPECT_EQ(errors, kNone);
+      EXPECT_EQ(taken()[1], std::pair(uint64_t{1}, uint64_t{240'000}));
+      StepRequest request;
+      request.states = {4};
+      EXPECT_EQ(send(passing("state", "tensor<30000xf32>", kPublished), request), kNone);
+      for (size_t role = 0; role < kOwners; ++role) {
+        EXPECT_TRUE(published[role][0] == bytes(std::vector<float>(30'000, 3))) << role;
+      }
+    }
+    closeAll();
+  }
+}
+
+/// Of a table that another member may not see, its rows under one number at each member are no copies.
+TEST_F(JointCopies, RowsAreNotComparedAsCopies) {
+  for (const Sharing sharing : {Sharing::none, Sharing::sums, Sharing::clear}) {
+    open(0, Odd::none, sharing);
+    for (size_t role = 0; role < kOwners; ++role) {
+      Client alone(*owners[role]);
+      StepRequest read;
+      read.tables = {"t"};
+      read.results = {3};
+      ASSERT_EQ(alone.run(readProgram(), read).error(), "");
+      flatbuffers::FlatBufferBuilder builder;
+      auto given = builder.CreateVector(std::vector<uint64_t>{3}),
+           names = builder.CreateVector(std::vector<uint64_t>{9});
+      auto body = wire::CreateBorrow(builder, clients[role]->session, alone.session, given, names);
+      ASSERT_EQ(clients[role]->send(finish(builder, wire::RequestBody_Borrow, body.Union())).error(), "");
+    }
+    StepRequest request;
+    request.states = {9};
+    const auto errors = send(passing("state", "tensor<4x1xf32>", kPublished), request);
+    if (sharing == Sharing::clear) {
+      EXPECT_EQ(errors, kNone);
+      EXPECT_EQ(published[2][0], bytes(std::vector<float>(rows[0].begin(), rows[0].end())));
+    } else {
+      size_t named = 0;
+      for (size_t role = 0; role < kOwners; ++role) {
+        named +=
+            errors[role].find("Refused: this step takes a value that is computed from dataset 't' for one that all "
+                              "members of the group have") == 0;
+        EXPECT_NE(errors[role], "");
+      }
+      EXPECT_GE(named, 1u) << errors[0];
+      EXPECT_EQ(taken()[1], std::pair(uint64_t{0}, uint64_t{0}));
+    }
+    closeAll();
+  }
+}
+
+} // namespace sojourn::owner::test
