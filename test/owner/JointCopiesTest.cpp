@@ -25,6 +25,8 @@ public:
   bool hasKernel(llvm::StringRef op) const override { return runtime::cpuEngine().hasKernel(op); }
   unsigned threads() const override { return 1; }
   std::atomic<bool> isOn = true;
+  static constexpr size_t kAll = SIZE_MAX;
+  std::atomic<size_t> only = kAll; ///< number of the result that is rounded otherwise, of each stage
 
 private:
   class Rounded final : public runtime::Code {
@@ -43,7 +45,9 @@ private:
            ++value) {
         const Element element = value->type.element;
         const size_t width = runtime::byteWidth(element);
-        if (engine.isOn && (element == Element::f32 || element == Element::f64)) {
+        const size_t index = static_cast<size_t>(value - values->data());
+        const bool isMeant = engine.isOn && (engine.only == kAll || engine.only == index);
+        if (isMeant && (element == Element::f32 || element == Element::f64)) {
           value->buffer = runtime::copyOf(value->buffer->data(), value->type.bytes(), *options.buffers);
           for (size_t at = 0; at < value->type.bytes(); at += width) {
             static_cast<uint8_t *>(value->buffer->data())[at] ^= 1;
@@ -326,6 +330,28 @@ TEST_F(JointCopies, AMemberWithOtherBitsTakesOverThoseOfTheFirst) {
       closeAll();
     }
   }
+}
+
+TEST_F(JointCopies, EachResultIsCompared) {
+  open(1, Odd::engine);
+  StepRequest begin;
+  begin.uploads = {{static_cast<uint8_t>(Element::f64), {}, bytes(std::vector<double>{0.1})}};
+  begin.results = {7};
+  ASSERT_EQ(send(passing("upload", "tensor<f64>", kKept), begin), kNone);
+  size_t found = 0;
+  for (uint64_t result = 0; result < 4; ++result) {
+    const auto before = taken();
+    engine.only = result;
+    StepRequest step;
+    step.states = {7};
+    step.results = {100 + 3 * result, 101 + 3 * result, 102 + 3 * result};
+    ASSERT_EQ(send(training(), step, /*hasTables=*/true), kNone);
+    EXPECT_TRUE(published[0] == published[1] && published[0] == published[2]) << result;
+    found += taken()[1].first - before[1].first;
+    bitsOf(7, "tensor<f64>");
+    bitsOf(100 + 3 * result, "tensor<f64>");
+  }
+  EXPECT_GE(found, 2u) << "the state and the product";
 }
 
 TEST_F(JointCopies, LargeValuesAreTakenOverInPieces) {
