@@ -19,6 +19,14 @@ StepCopies::StepCopies(WorkerStub &worker, const runtime::ProgramFacts &facts, l
   }
 }
 
+size_t StepCopies::memoryOf(const runtime::ProgramFacts &facts) {
+  size_t most = 0;
+  for (uint32_t result : facts.joint ? facts.joint->copies : std::vector<uint32_t>()) {
+    most = std::max(most, facts.results[result].type.bytes());
+  }
+  return most;
+}
+
 /// Goes on by at most so many bytes, within one result.
 StepCopies::Piece StepCopies::next(size_t most) {
   llvm::ArrayRef<uint32_t> copies = facts_.joint->copies;

@@ -18,8 +18,11 @@ public:
   StepCopies(WorkerStub &worker, const runtime::ProgramFacts &facts, llvm::ArrayRef<uint64_t> numbers,
              RanParts::Part &ran, std::vector<std::string> &notes);
 
+  /// Memory that reading takes, in bytes: the largest of them.
+  static size_t memoryOf(const runtime::ProgramFacts &facts);
+
   uint64_t bytes() const override { return all_; }
-  CopiesDigest digest() const override { return done_ == all_ && isReplaced_ ? hash_.get() : ran_.copies; }
+  runtime::CopiesDigest digest() const override { return done_ == all_ && isReplaced_ ? hash_.get() : ran_.copies; }
   llvm::Expected<std::shared_ptr<runtime::Buffer>> read(size_t bytes) override;
   llvm::Error replace(llvm::ArrayRef<uint8_t> bytes) override;
   void tell(std::string note) override { notes_.push_back(std::move(note)); }
@@ -45,7 +48,7 @@ private:
   uint64_t all_ = 0, done_ = 0;              ///< bytes
   size_t copy_ = 0, offset_ = 0;             ///< of the next byte
   std::shared_ptr<runtime::Buffer> current_; ///< of the result that is read or replaced
-  CopiesHash hash_;
+  runtime::CopiesHash hash_;
   bool isReplaced_ = false;
 };
 

@@ -32,7 +32,8 @@ public:
   uint64_t operations() const { return privacy ? privacy->operations() : plan->facts.operations; }
   /// Memory of the run on `threads` threads, in bytes.
   size_t runBytes(unsigned threads) const {
-    return privacy ? privacy->runBytes(threads) : plan->facts.memory.bytes(threads);
+    return privacy ? privacy->runBytes(threads)
+                   : plan->facts.memory.bytes(threads) + StepCopies::memoryOf(plan->facts);
   }
   /// Settles everything that could make the commit fail, or reserves it. Takes the owner's mutex.
   llvm::Error book();

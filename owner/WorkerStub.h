@@ -4,10 +4,10 @@
 #define SOJOURN_OWNER_WORKERSTUB_H
 
 #include "owner/CallControl.h"
-#include "owner/CopiesDigest.h"
 #include "owner/RequestError.h"
 #include "owner/worker/Port.h"
 #include "passes/PriceLimits.h"
+#include "runtime/CopiesDigest.h"
 #include "runtime/HostTensor.h"
 #include "runtime/facts/PrivateTerms.h"
 #include "runtime/facts/Verdict.h"
@@ -79,7 +79,7 @@ struct RanParts {
     std::vector<runtime::HostTensor> published; ///< in the order of the results
     std::vector<double> errors;                 ///< per result, where an argument changes one
     Memory kept; ///< per result the memory of its value; null where it is published, or dropped in the same run
-    CopiesDigest copies{}; ///< of a joint step
+    runtime::CopiesDigest copies{}; ///< of a joint step
   };
   std::vector<Part> parts;             ///< that ran
   std::optional<RequestError> failure; ///< of the next one; none where it did not begin

@@ -214,7 +214,7 @@ void JointMessage::settle(const Exchange &terms) {
 }
 
 /// Waits until all are ready. The roles whose copies differ from those of role 0, bit by bit.
-llvm::Expected<uint32_t> JointMessage::compare(const CopiesDigest &own) {
+llvm::Expected<uint32_t> JointMessage::compare(const runtime::CopiesDigest &own) {
   PeerFrame ready = frame(PeerFrame::Kind::Ready);
   ready.digest = {};
   static_assert(sizeof(own) <= sizeof(ready.digest));

@@ -3,10 +3,10 @@
 #ifndef SOJOURN_OWNER_PEERS_JOINTMESSAGE_H
 #define SOJOURN_OWNER_PEERS_JOINTMESSAGE_H
 
-#include "owner/CopiesDigest.h"
 #include "owner/RequestError.h"
 #include "owner/peers/Group.h"
 #include "owner/worker/Port.h"
+#include "runtime/CopiesDigest.h"
 #include "runtime/Exchange.h"
 #include "runtime/Stop.h"
 
@@ -26,7 +26,7 @@ public:
   virtual ~Copies() = default;
   virtual uint64_t bytes() const = 0;
   /// Of the bytes that were computed; once all are replaced, of the new ones.
-  virtual CopiesDigest digest() const = 0;
+  virtual runtime::CopiesDigest digest() const = 0;
   /// The next bytes.
   virtual llvm::Expected<std::shared_ptr<runtime::Buffer>> read(size_t bytes) = 0;
   /// Others in the place of the next bytes. RequestErrors: no values of their types (Peer).
@@ -72,7 +72,7 @@ private:
   llvm::Expected<CameFrames> await(PeerFrame::Kind kind, const runtime::StopFlag *stop);
   PeerFrame frame(PeerFrame::Kind kind) const;
   using Frames = std::vector<std::shared_ptr<runtime::Buffer>>; ///< by role
-  llvm::Expected<uint32_t> compare(const CopiesDigest &own);
+  llvm::Expected<uint32_t> compare(const runtime::CopiesDigest &own);
   llvm::Error takeOver(Copies &copies, uint32_t others);
   llvm::Error exchangePiece(Copies &copies, size_t bytes, uint32_t others);
   void tell(Copies &copies, uint32_t others) const;

@@ -256,11 +256,11 @@ static bool areResultsOf(llvm::ArrayRef<runtime::ResultSpec> results, llvm::Arra
 }
 
 /// Of values of a step; nothing where it has no copies.
-static std::optional<CopiesDigest> digestOfCopies(const HeldCode &code, llvm::ArrayRef<HostTensor> values) {
+static std::optional<runtime::CopiesDigest> digestOfCopies(const HeldCode &code, llvm::ArrayRef<HostTensor> values) {
   if (!code.program || code.program->copies.empty()) {
     return std::nullopt;
   }
-  CopiesHash hash;
+  runtime::CopiesHash hash;
   for (uint32_t index : code.program->copies) {
     hash.add(values[index].buffer->data(), values[index].type.bytes());
   }

@@ -3,10 +3,10 @@
 #ifndef SOJOURN_OWNER_WORKER_PARTSRUN_H
 #define SOJOURN_OWNER_WORKER_PARTSRUN_H
 
-#include "owner/CopiesDigest.h"
 #include "owner/RequestError.h"
 #include "owner/worker/Held.h"
 #include "owner/worker/Port.h"
+#include "runtime/CopiesDigest.h"
 #include "runtime/wire/Worker_generated.h"
 
 #include <chrono>
@@ -93,7 +93,7 @@ public:
 
   struct Done {
     std::vector<double> errors;         ///< standard ones, where an argument changes one
-    std::optional<CopiesDigest> copies; ///< of a joint step
+    std::optional<runtime::CopiesDigest> copies; ///< of a joint step
   };
   llvm::ArrayRef<Done> done() const { return parts; }
   const std::optional<WorkerFailure> &failure() const { return failed_; }

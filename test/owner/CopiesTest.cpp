@@ -130,13 +130,13 @@ TEST(CopiesHashes, AreThoseOfTheBytesInPiecesOfAnySize) {
       byte = static_cast<uint8_t>(dice());
     }
     const auto whole = [&] {
-      CopiesHash hash;
+      runtime::CopiesHash hash;
       hash.add(bytes.data(), bytes.size());
       return hash.get();
     };
-    const CopiesDigest expected = whole();
+    const runtime::CopiesDigest expected = whole();
     for (int round = 0; round < 5; ++round) {
-      CopiesHash pieces;
+      runtime::CopiesHash pieces;
       for (size_t at = 0; at < size;) {
         const size_t count = std::min<size_t>(size - at, dice() % (dice() % 2 ? 100'000 : 5'000));
         pieces.add(bytes.data() + at, count);
@@ -253,17 +253,17 @@ TEST_F(CopiesOfGroups, AMemberThatCannotTakeThemOverFailsTheStepForAll) {
 TEST_F(CopiesOfGroups, ALieAboutADigestChangesNothing) {
   const Bytes bytes = randomBytes(500);
   setAll(bytes);
-  copies[1].said = CopiesDigest{1, 2};
+  copies[1].said = runtime::CopiesDigest{1, 2};
   EXPECT_EQ(step(), kNone);
   for (const TestCopies &each : copies) {
     EXPECT_EQ(each.data, bytes);
   }
   setAll({}); // and where there are none
-  copies[1].said = CopiesDigest{1, 2};
+  copies[1].said = runtime::CopiesDigest{1, 2};
   EXPECT_EQ(step(), kNone);
   for (const unsigned liar : {1u, 0u}) { // twice, or as the first member, whose bytes have another digest
     setAll(bytes);
-    copies[liar].said = copies[liar].saidAfter = CopiesDigest{1, 2};
+    copies[liar].said = copies[liar].saidAfter = runtime::CopiesDigest{1, 2};
     size_t named = 0;
     for (const std::string &error : step()) {
       named += error.find("still differ at member 1") != std::string::npos;

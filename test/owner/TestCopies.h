@@ -19,10 +19,10 @@ public:
   explicit TestCopies(std::vector<uint8_t> data = {}) : data(std::move(data)) {}
 
   uint64_t bytes() const override { return data.size(); }
-  CopiesDigest digest() const override {
-    CopiesHash hash;
+  runtime::CopiesDigest digest() const override {
+    runtime::CopiesHash hash;
     hash.add(data.data(), data.size());
-    return said.value_or(data.empty() ? CopiesDigest() : hash.get()); // as of a step without copies
+    return said.value_or(data.empty() ? runtime::CopiesDigest() : hash.get()); // as of a step without copies
   }
   llvm::Expected<std::shared_ptr<runtime::Buffer>> read(size_t size) override {
     if (fails) {
@@ -46,7 +46,7 @@ public:
 
   std::vector<uint8_t> data;
   std::vector<std::string> notes;
-  std::optional<CopiesDigest> said, saidAfter; ///< in the place of the digest; once bytes were taken over
+  std::optional<runtime::CopiesDigest> said, saidAfter; ///< in the place of the digest; once bytes were taken over
   bool fails = false;                          ///< to read and to replace
   size_t next = 0;
 

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // XXH3 of blocks, then of their digests (see CopiesDigest.h).
-#include "owner/CopiesDigest.h"
+#include "runtime/CopiesDigest.h"
 
 #include "llvm/ADT/ArrayRef.h"
 #include "llvm/Support/xxhash.h"
 
 #include <algorithm>
 
-namespace sojourn::owner {
+namespace sojourn::runtime {
 
 static CopiesDigest digestOf(const void *bytes, size_t size) {
   const llvm::XXH128_hash_t hash = llvm::xxh3_128bits({static_cast<const uint8_t *>(bytes), size});
@@ -40,4 +40,4 @@ CopiesDigest CopiesHash::get() const {
   return digestOf(all.data(), all.size() * sizeof(CopiesDigest));
 }
 
-} // namespace sojourn::owner
+} // namespace sojourn::runtime

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // A digest of the results of a joint step that all members have, by which they notice that their bits differ.
-#ifndef SOJOURN_OWNER_COPIESDIGEST_H
-#define SOJOURN_OWNER_COPIESDIGEST_H
+#ifndef SOJOURN_RUNTIME_COPIESDIGEST_H
+#define SOJOURN_RUNTIME_COPIESDIGEST_H
 
 #include <array>
 #include <cstddef>
 #include <cstdint>
 #include <vector>
 
-namespace sojourn::owner {
+namespace sojourn::runtime {
 
 using CopiesDigest = std::array<uint64_t, 2>;
 
@@ -25,6 +25,6 @@ private:
   std::vector<CopiesDigest> digests; ///< of whole blocks
 };
 
-} // namespace sojourn::owner
+} // namespace sojourn::runtime
 
-#endif // SOJOURN_OWNER_COPIESDIGEST_H
+#endif // SOJOURN_RUNTIME_COPIESDIGEST_H
