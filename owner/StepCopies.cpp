@@ -21,7 +21,7 @@ StepCopies::StepCopies(WorkerStub &worker, const runtime::ProgramFacts &facts, l
 
 size_t StepCopies::memoryOf(const runtime::ProgramFacts &facts) {
   size_t most = 0;
-  for (uint32_t result : facts.joint ? facts.joint->copies : std::vector<uint32_t>()) {
+  for (uint32_t result : facts.joint->copies) {
     most = std::max(most, facts.results[result].type.bytes());
   }
   return most;

@@ -18,7 +18,7 @@ public:
   StepCopies(WorkerStub &worker, const runtime::ProgramFacts &facts, llvm::ArrayRef<uint64_t> numbers,
              RanParts::Part &ran, std::vector<std::string> &notes);
 
-  /// Memory that reading takes, in bytes: the largest of them.
+  /// Memory that reading takes, in bytes: the largest one of a joint step.
   static size_t memoryOf(const runtime::ProgramFacts &facts);
 
   uint64_t bytes() const override { return all_; }

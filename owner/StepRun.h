@@ -13,6 +13,7 @@
 #include "owner/StepMachine.h"
 
 #include "llvm/ADT/STLFunctionalExtras.h"
+#include "llvm/Support/MathExtras.h"
 
 #include <optional>
 
@@ -32,8 +33,8 @@ public:
   uint64_t operations() const { return privacy ? privacy->operations() : plan->facts.operations; }
   /// Memory of the run on `threads` threads, in bytes.
   size_t runBytes(unsigned threads) const {
-    return privacy ? privacy->runBytes(threads)
-                   : plan->facts.memory.bytes(threads) + StepCopies::memoryOf(plan->facts);
+    const size_t bytes = privacy ? privacy->runBytes(threads) : plan->facts.memory.bytes(threads);
+    return plan->facts.joint ? llvm::SaturatingAdd(bytes, StepCopies::memoryOf(plan->facts)) : bytes;
   }
   /// Settles everything that could make the commit fail, or reserves it. Takes the owner's mutex.
   llvm::Error book();
