@@ -92,7 +92,7 @@ public:
   void keepArguments(std::string_view bytes);
 
   struct Done {
-    std::vector<double> errors;         ///< standard ones, where an argument changes one
+    std::vector<double> errors;                  ///< standard ones, where an argument changes one
     std::optional<runtime::CopiesDigest> copies; ///< of a joint step
   };
   llvm::ArrayRef<Done> done() const { return parts; }

@@ -181,16 +181,33 @@ protected:
       join(role);
     }
   }
-  void join(size_t role) {
+  void join(size_t role, uint8_t nonceByte = 'n') {
     flatbuffers::FlatBufferBuilder builder;
     std::vector<flatbuffers::Offset<wire::Member>> members;
     for (const signing::PublicKey &key : keys) {
       members.push_back(wire::CreateMember(builder, builder.CreateVector(key.data(), key.size())));
     }
     auto list = builder.CreateVector(members);
-    auto nonce = builder.CreateVector(std::vector<uint8_t>(32, 'n'));
+    auto nonce = builder.CreateVector(std::vector<uint8_t>(32, nonceByte));
     auto body = wire::CreateJoin(builder, clients[role]->session, static_cast<uint8_t>(role), nonce, list);
     ASSERT_EQ(clients[role]->send(finish(builder, wire::RequestBody_Join, body.Union())).error(), "");
+  }
+  /// A value of another session becomes number 9 of the group's.
+  void borrow(size_t role, uint64_t from, uint64_t handle) {
+    flatbuffers::FlatBufferBuilder builder;
+    auto given = builder.CreateVector(std::vector<uint64_t>{handle}),
+         names = builder.CreateVector(std::vector<uint64_t>{9});
+    auto body = wire::CreateBorrow(builder, clients[role]->session, from, given, names);
+    ASSERT_EQ(clients[role]->send(finish(builder, wire::RequestBody_Borrow, body.Union())).error(), "");
+  }
+  static void expectRefused(const std::vector<std::string> &errors) {
+    size_t named = 0;
+    for (const std::string &error : errors) {
+      named += error.find("Refused: this step takes a value that is computed from dataset 't' for one that all members "
+                          "of the group have") == 0;
+      EXPECT_NE(error, "");
+    }
+    EXPECT_GE(named, 1u) << errors[0];
   }
   /// For another group.
   void closeAll() {
@@ -412,11 +429,7 @@ TEST_F(JointCopies, RowsAreNotComparedAsCopies) {
       read.tables = {"t"};
       read.results = {3};
       ASSERT_EQ(alone.run(readProgram(), read).error(), "");
-      flatbuffers::FlatBufferBuilder builder;
-      auto given = builder.CreateVector(std::vector<uint64_t>{3}),
-           names = builder.CreateVector(std::vector<uint64_t>{9});
-      auto body = wire::CreateBorrow(builder, clients[role]->session, alone.session, given, names);
-      ASSERT_EQ(clients[role]->send(finish(builder, wire::RequestBody_Borrow, body.Union())).error(), "");
+      borrow(role, alone.session, 3);
     }
     StepRequest request;
     request.states = {9};
@@ -425,18 +438,27 @@ TEST_F(JointCopies, RowsAreNotComparedAsCopies) {
       EXPECT_EQ(errors, kNone);
       EXPECT_EQ(published[2][0], bytes(std::vector<float>(rows[0].begin(), rows[0].end())));
     } else {
-      size_t named = 0;
-      for (size_t role = 0; role < kOwners; ++role) {
-        named +=
-            errors[role].find("Refused: this step takes a value that is computed from dataset 't' for one that all "
-                              "members of the group have") == 0;
-        EXPECT_NE(errors[role], "");
-      }
-      EXPECT_GE(named, 1u) << errors[0];
+      expectRefused(errors);
       EXPECT_EQ(taken()[1], std::pair(uint64_t{0}, uint64_t{0}));
     }
     closeAll();
   }
+}
+
+TEST_F(JointCopies, CopiesOfAnotherGroupAreNone) {
+  open(0, Odd::none, Sharing::sums);
+  train(/*isMasked=*/true);
+  const auto before = std::move(clients);
+  clients.clear();
+  sequence = 0;
+  for (size_t role = 0; role < kOwners; ++role) {
+    clients.push_back(std::make_unique<Client>(*owners[role]));
+    join(role, 'm');
+    borrow(role, before[role]->session, 7);
+  }
+  StepRequest request;
+  request.states = {9};
+  expectRefused(send(passing("state", "tensor<f64>", kPublished), request));
 }
 
 } // namespace sojourn::owner::test

@@ -47,7 +47,7 @@ public:
   std::vector<uint8_t> data;
   std::vector<std::string> notes;
   std::optional<runtime::CopiesDigest> said, saidAfter; ///< in the place of the digest; once bytes were taken over
-  bool fails = false;                          ///< to read and to replace
+  bool fails = false;                                   ///< to read and to replace
   size_t next = 0;
 
 private:
