@@ -77,6 +77,7 @@ llvm::Expected<OwnerState::Lent> OwnerState::lent(const wire::Borrow &request) {
     }
     Handle &taken = found.handles.emplace_back(handle->second);
     taken.named = nullptr; // commits of the other session change a value of their own
+    taken.copiesAt = 0;
     if (from.group) {
       LabelPtr &label = outside[taken.label];
       label = label ? label : Label::within(taken.label, from.group->keys());

@@ -48,7 +48,7 @@ struct Handle {
   size_t held = 0;                             ///< bytes that count for its account
   bool isLeaving = false;                      ///< released by a step that is under way
   std::shared_ptr<NamedValue> named = nullptr; ///< that commits to it change; or null
-  uint64_t copiesAt = 0; ///< number of the group whose members all have it; sessions of others may have borrowed it
+  uint64_t copiesAt = 0; ///< number of the group whose members all have it; 0: none, as of what a session borrows
 };
 
 /// Memory of a value, in bytes: buffer, entry, sizes and label. Labels with one source are shared and cost nothing.

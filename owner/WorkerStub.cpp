@@ -35,7 +35,7 @@ RequestError refusalOf(const runtime::Refusal &refusal) {
 
 flatbuffers::Offset<calls::PriceLimits> write(FlatBufferBuilder &builder, const PriceLimits &limits) {
   return calls::CreatePriceLimits(builder, limits.operations, limits.arenaBytes, limits.scratchBytes, limits.planBytes,
-                                  limits.callSeconds);
+                                  limits.callSeconds, limits.exchangedBytes);
 }
 
 llvm::StringRef bytesOf(const flatbuffers::Vector<uint8_t> *vector) {

@@ -5,6 +5,7 @@
 #include "dialect/ContractionOps.h"
 #include "dialect/CoreForm.h"
 #include "dialect/LayoutOps.h"
+#include "dialect/OwnerOps.h"
 #include "passes/Passes.h"
 
 #include "llvm/ADT/DenseMap.h"
@@ -161,6 +162,11 @@ private:
         scratch = cost::sum({scratch, aligned(cost::bytes(operand))});
       }
     }
+    if (isa<AcrossSumOp>(op)) {
+      for (Value result : op.getResults()) {
+        price.exchangedBytes = cost::sum({price.exchangedBytes, cost::times({2, cost::bytes(result)})});
+      }
+    }
     price.scratchBytes = std::max(price.scratchBytes, scratch);
     price.arenaBytes = std::max(price.arenaBytes, cost::sum({live, scratch}));
     // Nothing is given back from a sum that has saturated: it would look small again.
@@ -217,6 +223,7 @@ std::optional<PriceExcess> sojourn::findExcess(ModuleOp core, const PriceLimits 
     exceeds("bytes of arena", price.arenaBytes, limits.arenaBytes);
     exceeds("bytes of scratch in one op", price.scratchBytes, limits.scratchBytes);
     exceeds("bytes of plan", price.planBytes, limits.planBytes);
+    exceeds("bytes exchanged with other owners", price.exchangedBytes, limits.exchangedBytes);
     return excess.has_value();
   });
   return excess;

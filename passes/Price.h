@@ -23,6 +23,8 @@ struct Price {
   uint64_t scratchBytes = 0;
   /// Memory that the plan of the program takes for as long as it is cached.
   uint64_t planBytes = 0;
+  /// Of a role's part of a joint step: its terms of all exchanges, and their sums.
+  uint64_t exchangedBytes = 0;
 };
 
 /// About how long one thread takes for an op in the kernel library, in seconds, by shapes and element type alone; 0 for

@@ -13,6 +13,7 @@ struct PriceLimits {
   uint64_t arenaBytes = uint64_t{64} << 30;
   uint64_t scratchBytes = uint64_t{64} << 30;
   uint64_t planBytes = uint64_t{1} << 30;
+  uint64_t exchangedBytes = uint64_t{8} << 30;
   /// Of one call of the kernel library, which a stop of the step waits for; 0: no limit.
   double callSeconds = 0;
 };

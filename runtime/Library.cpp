@@ -4,6 +4,7 @@
 #include "runtime/LibraryElement.h"
 #include "runtime/LibraryTensor.h"
 #include <ATen/Parallel.h>
+#include <ATen/Version.h>
 #include <algorithm>
 #include <array>
 #include <c10/core/InferenceMode.h>
@@ -107,6 +108,8 @@ private:
 } // namespace
 
 unsigned libraryThreads() { return static_cast<unsigned>(std::clamp(at::get_num_threads(), 1, kThreadsMax)); }
+
+void findInstructions() { at::get_cpu_capability(); }
 
 void helpRuns(llvm::function_ref<void()> work) {
   c10::InferenceMode mode;

@@ -18,6 +18,10 @@ namespace sojourn::runtime {
 /// Threads that a run takes where it is not told.
 unsigned libraryThreads();
 
+/// Finds out which vector instructions there are, once, by files of the system: a process that may not open any is left
+/// without them.
+void findInstructions();
+
 /// Does `work` on a thread that helps runs (Team.h) and nothing else: below autograd, with library calls on this thread
 /// alone.
 void helpRuns(llvm::function_ref<void()> work);

@@ -5,6 +5,7 @@
 #include "dialect/CoreForm.h"
 #include "owner/worker/Worker.h"
 #include "runtime/Engine.h"
+#include "runtime/Library.h"
 #include "runtime/Program.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -25,6 +26,7 @@ module attributes {sojourn.promotion = "torch", sojourn.phase = "core"} {
 
 void warmZygote() {
   tzset();
+  runtime::findInstructions();
   if (sodium_init() < 0) {
     return; // each draw of coins says so
   }

@@ -29,8 +29,8 @@ namespace calls = sojourn_worker;
 namespace {
 
 PriceLimits limitsOf(const calls::PriceLimits *from) {
-  return from ? PriceLimits{from->operations(), from->arena_bytes(), from->scratch_bytes(), from->plan_bytes(),
-                            from->call_seconds()}
+  return from ? PriceLimits{from->operations(), from->arena_bytes(),     from->scratch_bytes(),
+                            from->plan_bytes(), from->exchanged_bytes(), from->call_seconds()}
               : PriceLimits();
 }
 

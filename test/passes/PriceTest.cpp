@@ -109,6 +109,25 @@ TEST(Price, NamesTheOpThatCrossesALimit) {
   EXPECT_NE(excess->message.find("bytes of arena"), std::string::npos) << excess->message;
 }
 
+TEST(Price, CountsWhatOwnersExchange) {
+  Context context;
+  auto module = context.parse(
+      fromConstant("tensor<1000x3xf32>",
+                   "%a, %n = sojourn.across_sum %x, %x, from = [3, 3] : tensor<1000x3xf32>, tensor<1000x3xf32>\n"
+                   "%y = sojourn.across_sum %a, from = [3] : tensor<1000x3xf32>",
+                   "tensor<1000x3xf32>"));
+  ASSERT_TRUE(module);
+  EXPECT_EQ(priceOf(*module).exchangedBytes, 3u * 2 * 12'000);
+  PriceLimits limits;
+  limits.exchangedBytes = 72'000;
+  EXPECT_FALSE(findExcess(*module, limits));
+  limits.exchangedBytes = 71'999;
+  auto excess = findExcess(*module, limits);
+  ASSERT_TRUE(excess);
+  EXPECT_NE(excess->message.find("72000 bytes exchanged with other owners, expected at most 71999"), std::string::npos)
+      << excess->message;
+}
+
 TEST(Price, BoundsWindowsByWhatTheyLieOn) {
   Context context;
   // Most of the window is padding: 2^20 + 1 outputs of at most 4 elements each.

@@ -179,3 +179,13 @@ def test_a_server_whose_worker_program_is_missing_says_so(tmp_path):
     assert done.returncode == 1
     assert f"there is no program '{tmp_path}/sojourn-worker'" in done.stderr
     assert "install sojourn-worker beside sojourn-owner" in done.stderr
+
+
+def test_workers_have_the_vector_instructions_of_this_machine(process, seed):
+    """They may open no file, and by files a library finds out: without, other bits come out, and more slowly."""
+    torch.manual_seed(seed)
+    x = torch.rand(4096) * 30 + 0.1
+    with sojourn.local() as here, sojourn.connect(process.address) as there:
+        for function in (torch.lgamma, torch.digamma, lambda x: x.pow(0.3), torch.special.ndtri):
+            own, found = (function(x.to(owner.device)).cpu() for owner in (here, there))
+            assert torch.equal(own.view(torch.int32), found.view(torch.int32))
