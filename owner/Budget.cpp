@@ -91,7 +91,7 @@ bool MemoryBudget::isNext(const Waiter &waiter) const {
 }
 
 llvm::Expected<MemoryBudget::Lease> MemoryBudget::lease(const std::string &account, size_t bytes,
-                                                        const runtime::StopFlag &stop) {
+                                                        const runtime::StopFlag &stop, const Patience &patience) {
   if (const size_t share = leased.share(account); bytes > share) {
     return requestError(wire::ErrorCode_Limit,
                         "the program needs " + Twine(bytes) +
@@ -100,7 +100,8 @@ llvm::Expected<MemoryBudget::Lease> MemoryBudget::lease(const std::string &accou
                             "; use a smaller batch or several steps");
   }
   constexpr std::chrono::milliseconds kLook{100}; // at the flag
-  const auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(waitMs);
+  const std::chrono::milliseconds most(waitMs);
+  const auto end = std::chrono::steady_clock::now() + std::min(most, patience.value_or(most));
   const Waiter waiter{account, bytes};
   std::string kept = account;
   std::unique_lock lock(mutex);
@@ -119,6 +120,9 @@ llvm::Expected<MemoryBudget::Lease> MemoryBudget::lease(const std::string &accou
   freed.notify_all(); // the next may fit
   if (stop) {
     return requestError(wire::ErrorCode_Stopped, "the step was stopped");
+  }
+  if (!fits && patience) {
+    return busy(*patience, "this owner had no " + Twine(bytes) + " bytes of memory for intermediate values");
   }
   if (!fits) {
     return requestError(wire::ErrorCode_Limit, "the program needs " + Twine(bytes) +

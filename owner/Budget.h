@@ -3,6 +3,7 @@
 #ifndef SOJOURN_OWNER_BUDGET_H
 #define SOJOURN_OWNER_BUDGET_H
 
+#include "owner/Patience.h"
 #include "owner/Shares.h"
 #include "runtime/Stop.h"
 
@@ -81,8 +82,9 @@ public:
   };
 
   /// Waits until `bytes` fit. RequestError of code Limit if they never will, or did not in time, of code Stopped once
-  /// the flag is set.
-  llvm::Expected<Lease> lease(const std::string &account, size_t bytes, const runtime::StopFlag &stop);
+  /// the flag is set, of code Busy where the patience ends.
+  llvm::Expected<Lease> lease(const std::string &account, size_t bytes, const runtime::StopFlag &stop,
+                              const Patience &patience = {});
 
   size_t waiters();
 

@@ -107,6 +107,9 @@ struct Limits {
   uint64_t overrunBits = 0;
   /// How long a joint step waits for another member of its group.
   int64_t memberWaitMs = 30'000;
+  /// How long one waits here for a worker process, a place or memory, while other members may have theirs: then it is
+  /// busy, and let go at all of them.
+  int64_t busyWaitMs = 500;
   /// Rows of this owner in a sum that other members see of a table shared as sums, at least.
   uint64_t sharedRowsLeast = 8;
   /// Terms of other owners, over links, that wait for this one; in all.

@@ -45,7 +45,7 @@ llvm::Expected<sojourn::wire::Message> OwnerState::join(const wire::Join &reques
     return requestError(wire::ErrorCode_Malformed, "a session joins a group once, before its first step and upload");
   }
   const std::string_view bytes(reinterpret_cast<const char *>(request.nonce()->data()), nonce);
-  auto group = peers->join(groupIdOf(bytes, own.key, members), request.role(), members);
+  auto group = peers->join(groupIdOf(bytes, own.key, members), request.role(), members, own.account);
   if (!group) {
     return group.takeError();
   }

@@ -8,6 +8,11 @@ namespace sojourn::owner {
 
 char RequestError::ID = 0;
 
+llvm::Error busy(std::chrono::milliseconds waited, const llvm::Twine &what) {
+  return requestError(wire::ErrorCode_Busy, what + " within " + llvm::Twine(waited.count()) +
+                                                " ms for its part of the step; the step ran at no member");
+}
+
 RequestError takeRequestError(llvm::Error error) {
   RequestError result(wire::ErrorCode_Internal, "");
   llvm::handleAllErrors(

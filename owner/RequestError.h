@@ -8,6 +8,7 @@
 #include "llvm/ADT/Twine.h"
 #include "llvm/Support/Error.h"
 
+#include <chrono>
 #include <string>
 
 namespace sojourn::owner {
@@ -31,6 +32,9 @@ inline llvm::Error requestError(wire::ErrorCode code, const llvm::Twine &message
                                 std::string location = "") {
   return llvm::make_error<RequestError>(code, message.str(), std::move(op), std::move(location));
 }
+
+/// What a step of a group lacks here: all members let go, and the client repeats it. `what`: "this owner has no ...".
+llvm::Error busy(std::chrono::milliseconds waited, const llvm::Twine &what);
 
 /// Any error as a RequestError: those of runtime/ keep their code, all others are Internal.
 RequestError takeRequestError(llvm::Error error);

@@ -164,8 +164,8 @@ void Sessions::dropHandle(Session &session, uint64_t id) {
   }
 }
 
-llvm::Error Sessions::wake(Session &session, const runtime::StopFlag *stop) {
-  auto isNew = session.worker.begin(stop);
+llvm::Error Sessions::wake(Session &session, const runtime::StopFlag *stop, const Patience &patience) {
+  auto isNew = session.worker.begin(stop, patience);
   if (!isNew || !*isNew) {
     return isNew.takeError();
   }

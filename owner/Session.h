@@ -209,7 +209,7 @@ public:
   static void dropValues(Session &session) noexcept;
   /// In the session's turn, and not under the mutex: gets its worker ready for calls, which may be another one than
   /// before and adopts the values then.
-  static llvm::Error wake(Session &session, const runtime::StopFlag *stop);
+  static llvm::Error wake(Session &session, const runtime::StopFlag *stop, const Patience &patience = {});
   /// Notes that the session may refer to a program by its hash. One with too many learns by NeedProgram which to send
   /// again.
   void know(Session &session, const runtime::ProgramHash &hash, const PlanKey &key);

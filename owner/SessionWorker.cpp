@@ -12,8 +12,8 @@ std::unique_ptr<WorkerStub> WorkerStub::forSession() {
   return own ? std::unique_ptr<WorkerStub>(new WorkerStub(std::move(own), nextId)) : nullptr;
 }
 
-llvm::Expected<bool> WorkerStub::begin(const runtime::StopFlag *stop) {
-  auto begun = port->begin(stop);
+llvm::Expected<bool> WorkerStub::begin(const runtime::StopFlag *stop, const Patience &patience) {
+  auto begun = port->begin(stop, patience);
   if (!begun) {
     return begun.takeError();
   }

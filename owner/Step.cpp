@@ -286,7 +286,7 @@ llvm::Expected<StepReply> Step::runAll() {
   DoneReply reply(1 + repetitions, plan->facts.publishes, plan->facts.publishBytes);
   // What has committed is told, however short memory is by then.
   std::optional<RequestError> noMemory, failure;
-  bool isOverElsewhere = false;
+  bool isCut = false;
   if (repetitions > 0) {
     noMemory.emplace(wire::ErrorCode_Limit, "not enough memory for the step");
   }
@@ -302,15 +302,13 @@ llvm::Expected<StepReply> Step::runAll() {
     return std::move(error);
   }
   auto note = [&](llvm::Error found) {
-    if (found && joint && joint->isOver()) { // another member ended the message after these steps
-      llvm::consumeError(std::move(found));
-      isOverElsewhere = true;
-    } else if (found) {
-      failure = takeRequestError(std::move(found));
-    }
+    failure = found ? std::optional(takeRequestError(std::move(found))) : std::nullopt;
+    // This member is busy, or another one ended the message after these steps: the client sends the rest.
+    isCut = failure && joint && (failure->code == wire::ErrorCode_Busy || joint->isOver());
+    failure = isCut ? std::nullopt : std::move(failure);
   };
   note(std::move(error));
-  while (!failure && !isOverElsewhere && goesOn(done, begin, reply)) {
+  while (!failure && !isCut && goesOn(done, begin, reply)) {
     try {
       auto [more, found] = runSome(part, done, begin, reply);
       done += more;
@@ -407,6 +405,7 @@ llvm::Expected<StepReply> Step::run() {
   auto turn = SessionTurn::take(books.mutex, books.sessions, request.session());
   if (!turn) {
     RequestError error = takeRequestError(turn.takeError());
+    refuseJoint(books, request, error);
     // The same bytes may have been sent before, to a session that lived then.
     error.message += error.code == wire::ErrorCode_Session ? "; whether this step ran is unknown" : "";
     return llvm::make_error<RequestError>(std::move(error));
@@ -470,7 +469,7 @@ llvm::Expected<StepReply> Step::runInTurn() {
   }
   WorkerStub &worker = (*session)->worker;
   const llvm::scope_exit rest([&] { worker.rest(); });
-  if (llvm::Error error = Sessions::wake(**session, &running.flag())) {
+  if (llvm::Error error = Sessions::wake(**session, &running.flag(), machine.patience(joint.has_value()))) {
     return tellStop(std::move(error), /*isCharged=*/false);
   }
   try {

@@ -46,19 +46,20 @@ llvm::Error StepBatch::add(const StepPart &part, bool &isFinal) {
   }
   RunningStep &running = *session.running;
   if (isFirst) {
+    const Patience patience = machine.patience(joint != nullptr);
     auto entered =
-        machine.queue.enter(session.account, StepQueue::laneOf(step->operations()), machine.running, running);
+        machine.queue.enter(session.account, StepQueue::laneOf(step->operations()), machine.running, running, patience);
     if (!entered) {
       return entered.takeError();
     }
     place.emplace(std::move(*entered));
     const size_t bytes = step->runBytes(machine.threads.most());
     size_t more = leasedExtra();
-    auto leased = machine.memory.lease(session.account, bytes + more, running.flag());
+    auto leased = machine.memory.lease(session.account, bytes + more, running.flag(), patience);
     if (!leased && more > 0 && !running.isStopped()) { // then fewer steps fit
       llvm::consumeError(leased.takeError());
       more = 0;
-      leased = machine.memory.lease(session.account, bytes, running.flag());
+      leased = machine.memory.lease(session.account, bytes, running.flag(), patience);
     }
     extraMost = kExtraFree + more;
     if (!leased) {

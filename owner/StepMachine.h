@@ -27,6 +27,11 @@ struct StepMachine {
     }
   }
 
+  /// Of a step that waits for what others have.
+  Patience patience(bool isJoint) const {
+    return isJoint ? Patience(std::chrono::milliseconds(limits.busyWaitMs)) : std::nullopt;
+  }
+
   const Environment environment;
   const Limits limits;
   WorkerStub worker; ///< describes and proves; runs, too, where sessions share it. Outlives its values and codes

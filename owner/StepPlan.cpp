@@ -46,7 +46,7 @@ static llvm::Expected<std::shared_ptr<const Plan>> planOf(OwnerBooks &books, Ste
   if (fresh) {
     const bool isSmall = program.size() + debug.size() <= kSmallProgramBytes;
     auto place = machine.queue.enter(session.account, isSmall ? StepQueue::Lane::small : StepQueue::Lane::large,
-                                     machine.running, running);
+                                     machine.running, running, machine.patience(session.group != nullptr));
     if (!place) {
       return place.takeError();
     }
@@ -129,6 +129,18 @@ llvm::Error openJoint(std::optional<JointMessage> &joint, const Session &session
   joint.emplace(*session.group, StepPoint{request.sequence(), request.attempt()}, *digest, steps, request.masked(),
                 running.flag(), std::chrono::milliseconds(limits.memberWaitMs));
   return llvm::Error::success();
+}
+
+void refuseJoint(OwnerBooks &books, const wire::Step &request, RequestError &refusal) {
+  std::lock_guard lock(books.mutex);
+  const Session *own = books.sessions.look(request.session());
+  if (refusal.code != wire::ErrorCode_Limit || !own || !own->group) {
+    return;
+  }
+  refusal.code = wire::ErrorCode_Busy;
+  if (own->users == 0) {
+    own->group->refuse({request.sequence(), request.attempt()}, static_cast<uint8_t>(refusal.code));
+  }
 }
 
 } // namespace sojourn::owner

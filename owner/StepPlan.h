@@ -32,6 +32,10 @@ llvm::Error checkStepSize(const wire::Step &request, const runtime::ProgramFacts
 llvm::Error openJoint(std::optional<JointMessage> &joint, const Session &session, const wire::Step &request,
                       size_t messageBytes, RunningStep &running, const Limits &limits);
 
+/// A refusal by SessionTurn::take, of a session of a group without room among the requests: this owner is busy, and the
+/// other members hear so. Unless frames of an earlier message may be on their way: then they hear from their client.
+void refuseJoint(OwnerBooks &books, const wire::Step &request, RequestError &refusal);
+
 } // namespace sojourn::owner
 
 #endif // SOJOURN_OWNER_STEPPLAN_H

@@ -2,6 +2,7 @@
 #include "owner/StepQueue.h"
 
 #include "owner/Peer.h"
+#include "owner/RequestError.h"
 
 #include <algorithm>
 #include <limits>
@@ -23,13 +24,14 @@ unsigned StepQueue::most(const LaneState &state, const std::string &account) {
 }
 
 llvm::Expected<StepQueue::Place> StepQueue::enter(const std::string &account, Lane lane, const RunningSteps &steps,
-                                                  const RunningStep &step) {
+                                                  const RunningStep &step, const Patience &patience) {
   if (step.isStopped()) {
     return steps.stopped(step);
   }
   if (account == kLocalClient) {
     return Place();
   }
+  const auto begin = std::chrono::steady_clock::now();
   Place place(lane, account);
   LaneState &state = lanes[size_t(lane)];
   std::unique_lock lock(mutex);
@@ -43,14 +45,11 @@ llvm::Expected<StepQueue::Place> StepQueue::enter(const std::string &account, La
   admit(state);
   while (!waiter.isAdmitted) {
     waiter.called.wait_for(lock, kLook);
-    if (!waiter.isAdmitted && step.isStopped()) {
-      own.waiting.remove(&waiter);
-      --state.waiting;
-      if (own.running == 0 && own.waiting.empty() && own.used <= state.floor) {
-        state.accounts.erase(account);
-      }
+    const bool isBusy = patience && std::chrono::steady_clock::now() - begin >= *patience;
+    if (!waiter.isAdmitted && (isBusy || step.isStopped())) {
+      withdraw(state, account, waiter);
       lock.unlock();
-      return steps.stopped(step);
+      return step.isStopped() ? steps.stopped(step) : busy(*patience, "this owner had no place among its steps");
     }
   }
   place.begin(*this);
@@ -84,6 +83,16 @@ void StepQueue::admit(LaneState &state) {
     ++next->running;
     waiter.isAdmitted = true;
     waiter.called.notify_one();
+  }
+}
+
+/// Of one that waits no longer.
+void StepQueue::withdraw(LaneState &state, const std::string &account, Waiter &waiter) {
+  Account &own = state.accounts.at(account);
+  own.waiting.remove(&waiter);
+  --state.waiting;
+  if (own.running == 0 && own.waiting.empty() && own.used <= state.floor) {
+    state.accounts.erase(account);
   }
 }
 

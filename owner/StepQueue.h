@@ -3,6 +3,7 @@
 #ifndef SOJOURN_OWNER_STEPQUEUE_H
 #define SOJOURN_OWNER_STEPQUEUE_H
 
+#include "owner/Patience.h"
 #include "owner/RunningSteps.h"
 
 #include "llvm/Support/Error.h"
@@ -57,9 +58,9 @@ public:
     std::chrono::steady_clock::time_point since;
   };
 
-  /// Waits for a place; the error of the step if it is stopped first.
-  llvm::Expected<Place> enter(const std::string &account, Lane lane, const RunningSteps &steps,
-                              const RunningStep &step);
+  /// Waits for a place. RequestErrors: that of the step if it is stopped first, Busy where its patience ends.
+  llvm::Expected<Place> enter(const std::string &account, Lane lane, const RunningSteps &steps, const RunningStep &step,
+                              const Patience &patience = {});
 
   /// How many run and wait in a lane.
   std::pair<size_t, size_t> counts(Lane lane) const;
@@ -82,6 +83,7 @@ private:
 
   static unsigned most(const LaneState &state, const std::string &account);
   static void admit(LaneState &state);
+  static void withdraw(LaneState &state, const std::string &account, Waiter &waiter);
   void leave(Lane lane, const std::string &account, double seconds);
 
   mutable std::mutex mutex;

@@ -150,7 +150,7 @@ public:
 
   /// Of a session's worker, in its turn. Gets it ready for a message; true where it holds nothing yet, so that the
   /// session's values are to be adopted.
-  llvm::Expected<bool> begin(const runtime::StopFlag *stop);
+  llvm::Expected<bool> begin(const runtime::StopFlag *stop, const Patience &patience = {});
   /// Which of its lives, each of which begins without values and warm code.
   uint64_t currentLife() const { return life; }
   void end() noexcept { port->end(); }

@@ -130,7 +130,11 @@ bool PeerLink::takeTerms(const FrameFields &fields, size_t termsBytes) {
   termsBytes_ = termsBytes;
   isInTerms_ = true;
   const bool hasTerms = frame_.kind == PeerFrame::Kind::Terms;
-  frame_.terms = hasTerms ? events_.room(*this, group_, termsBytes) : nullptr;
+  if (hasTerms) {
+    PeerLinkEvents::Room room = events_.room(*this, group_, termsBytes);
+    frame_.terms = std::move(room.memory);
+    frame_.dropped = room.dropped;
+  }
   termsHere_ = std::min(termsBytes, end_ - begin_);
   if (frame_.terms && termsHere_ > 0) {
     std::memcpy(frame_.terms->data(), in_.data() + begin_, termsHere_);
@@ -144,9 +148,7 @@ bool PeerLink::takeTerms(const FrameFields &fields, size_t termsBytes) {
 
 void PeerLink::deliver() {
   isInTerms_ = false;
-  PeerFrame frame = std::exchange(frame_, {});
-  frame.isDropped = frame.kind == PeerFrame::Kind::Terms && !frame.terms;
-  events_.came(*this, group_, frame);
+  events_.came(*this, group_, std::exchange(frame_, {}));
 }
 
 void PeerLink::receiveOn() {

@@ -26,8 +26,12 @@ class PeerLink;
 class PeerLinkEvents {
 public:
   virtual ~PeerLinkEvents() = default;
-  /// Memory for the terms of a frame that arrives; null: they are read and dropped.
-  virtual std::shared_ptr<runtime::Buffer> room(const PeerLink &link, const GroupId &group, size_t bytes) = 0;
+  struct Room {
+    std::shared_ptr<runtime::Buffer> memory; ///< null: the terms are read and dropped
+    PeerFrame::Dropped dropped = PeerFrame::Dropped::no;
+  };
+  /// For the terms of a frame that arrives.
+  virtual Room room(const PeerLink &link, const GroupId &group, size_t bytes) = 0;
   virtual void came(const PeerLink &link, const GroupId &group, const PeerFrame &frame) = 0;
   /// Once, at the end.
   virtual void ended(PeerLink &link) noexcept = 0;

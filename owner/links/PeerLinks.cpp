@@ -67,7 +67,7 @@ public:
   void send(const PublicKey &to, const GroupId &group, const PeerFrame &frame) noexcept override;
   LinkFigures figures() override;
 
-  std::shared_ptr<runtime::Buffer> room(const PeerLink &link, const GroupId &group, size_t bytes) override;
+  Room room(const PeerLink &link, const GroupId &group, size_t bytes) override;
   void came(const PeerLink &link, const GroupId &group, const PeerFrame &frame) override {
     groups->take(link.peer, group, frame);
   }
@@ -413,33 +413,39 @@ void PeerLinks::State::send(const PublicKey &to, const GroupId &group, const Pee
   }
 }
 
-std::shared_ptr<runtime::Buffer> PeerLinks::State::room(const PeerLink &link, const GroupId &group, size_t bytes) {
-  const auto ofGroup = groups->waitingOf(link.peer, group);
-  if (!ofGroup) {
-    return nullptr;
+PeerLinkEvents::Room PeerLinks::State::room(const PeerLink &link, const GroupId &group, size_t bytes) {
+  using Dropped = PeerFrame::Dropped;
+  const auto found = groups->waitingOf(link.peer, group);
+  if (!found || !take(*waitingBytes, bytes, bytesMost)) {
+    return {nullptr, Dropped::all};
   }
-  if (!take(*waitingBytes, bytes, bytesMost)) {
-    return nullptr;
-  }
+  const auto ofClient = found->waitingOfClient;
+  const auto ofGroup = found->waitingBytes;
   if (!take(*ofGroup, bytes, bytesMost / kPartOfGroup)) {
     *waitingBytes -= bytes;
-    return nullptr;
+    return {nullptr, Dropped::group};
   }
-  auto giveBack = [all = waitingBytes, ofGroup, bytes](void *address) {
+  if (!take(ofClient->count, bytes, bytesMost / ofClient->part)) {
+    *ofGroup -= bytes;
+    *waitingBytes -= bytes;
+    return {nullptr, Dropped::client};
+  }
+  auto giveBack = [all = waitingBytes, ofClient, ofGroup, bytes](void *address) {
     *all -= bytes;
+    ofClient->count -= bytes;
     *ofGroup -= bytes;
     std::free(address);
   };
   void *memory = std::aligned_alloc(runtime::kAlignment, (bytes / runtime::kAlignment + 1) * runtime::kAlignment);
   if (!memory) {
     giveBack(nullptr);
-    return nullptr;
+    return {nullptr, Dropped::all};
   }
   try {
     std::shared_ptr<void> keep(memory, giveBack);
-    return std::make_shared<runtime::Buffer>(memory, bytes, -1, 0, std::move(keep));
+    return {std::make_shared<runtime::Buffer>(memory, bytes, -1, 0, std::move(keep))};
   } catch (const std::bad_alloc &) { // which has given it back
-    return nullptr;
+    return {nullptr, Dropped::all};
   }
 }
 

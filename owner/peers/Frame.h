@@ -33,6 +33,9 @@ struct PeerFrame {
     Gone,  ///< the member has left the group
     Key    ///< of its masks, the same in all frames of a session; of no step
   };
+  /// Whether there was no room for terms where they arrived, and by which bound: on all that wait, on those for a
+  /// group, on those for all groups of its client.
+  enum class Dropped : uint8_t { no, all, group, client };
   /// Of an End without a failure: no further step of the message begins.
   static constexpr uint8_t kNoFailure = 255;
 
@@ -41,7 +44,7 @@ struct PeerFrame {
   uint32_t exchange = 0;                  ///< of Terms: its number in the step
   MessageDigest digest{};                 ///< of Key: the public key; of Ready: of the copies
   std::shared_ptr<runtime::Buffer> terms; ///< immutable
-  bool isDropped = false;                 ///< of Terms: there was no room for them where they arrived
+  Dropped dropped = Dropped::no;          ///< of Terms
   uint8_t code = kNoFailure;              ///< of End: ErrorCode of runtime/wire/Messages.fbs
   uint8_t endedBy = 0;                    ///< of End: the role of the member that was the first to end it
 };

@@ -19,8 +19,10 @@ uint64_t Group::newNumber() {
   return ++last;
 }
 
-Group::Group(std::shared_ptr<GroupPort> port, const GroupId &id, unsigned role, std::vector<signing::PublicKey> members)
-    : port(std::move(port)), id(id), ownRole(role), members(std::move(members)), inboxes(this->members.size()) {}
+Group::Group(std::shared_ptr<GroupPort> port, const GroupId &id, unsigned role, std::vector<signing::PublicKey> members,
+             std::shared_ptr<WaitingBytes> waiting)
+    : waitingOfClient(std::move(waiting)), port(std::move(port)), id(id), ownRole(role), members(std::move(members)),
+      inboxes(this->members.size()) {}
 
 Group::~Group() {
   if (!isForgotten) {
@@ -100,6 +102,16 @@ void Group::close(const StepPoint &last) {
   raise({last.sequence, last.attempt, UINT32_MAX});
 }
 
+void Group::refuse(const StepPoint &first, uint8_t code) {
+  PeerFrame last;
+  last.kind = PeerFrame::Kind::End;
+  last.point = first;
+  last.code = code;
+  last.endedBy = static_cast<uint8_t>(ownRole);
+  send(last);
+  close(first);
+}
+
 void Group::take(const signing::PublicKey &from, PeerFrame frame) {
   Inbox *found = inboxOf(from);
   if (!found) {
@@ -159,6 +171,22 @@ llvm::Error Group::checkMember(unsigned role, const StepPoint &point) const {
   return llvm::Error::success();
 }
 
+/// Why terms of a member were dropped. `part`: of the client.
+static std::string withoutRoom(PeerFrame::Dropped dropped, size_t part) {
+  const std::string begin = " sent more than this owner keeps of values that wait for ";
+  const std::string setting = "its setting groups.waiting_bytes";
+  switch (dropped) {
+  case PeerFrame::Dropped::group:
+    return begin + "one group, a quarter of " + setting + "; sum smaller tensors in a step, or ask its data owner";
+  case PeerFrame::Dropped::client:
+    return begin +
+           (part == WaitingBytes::kPartOfAnonymous ? "the groups of clients without an identity, a quarter of "
+                                                   : "the groups of one client, half of ") +
+           setting + "; run fewer groups at a time, or ask its data owner";
+  default: return begin + "its steps in all, " + setting + "; try again later, or ask its data owner";
+  }
+}
+
 /// False while frames are missing.
 llvm::Expected<bool> Group::find(const StepPoint &point, PeerFrame::Kind kind, uint32_t exchange,
                                  const MessageDigest &digest, CameFrames &found) {
@@ -185,9 +213,8 @@ llvm::Expected<bool> Group::find(const StepPoint &point, PeerFrame::Kind kind, u
     if (first.kind != PeerFrame::Kind::Ready && first.digest != digest) {
       return wrong(role, " was sent another message of this step; the client sends all members the same");
     }
-    if (first.isDropped) {
-      return wrong(role, " sent more than this owner keeps of values that wait for one group, a quarter of its setting "
-                         "groups.waiting_bytes; sum smaller tensors in a step, or ask its data owner");
+    if (first.dropped != PeerFrame::Dropped::no) {
+      return wrong(role, withoutRoom(first.dropped, waitingOfClient->part));
     }
     if (first.kind != kind || first.exchange != exchange) {
       return wrong(role, " sent a frame of another exchange of this step");

@@ -4,6 +4,7 @@
 #define SOJOURN_OWNER_PEERS_GROUP_H
 
 #include "dialect/Bounds.h"
+#include "owner/Peer.h"
 #include "owner/peers/Frame.h"
 #include "owner/peers/Masks.h"
 #include "runtime/Stop.h"
@@ -35,6 +36,18 @@ public:
   virtual void tookOver(uint64_t) const noexcept {}
 };
 
+/// Of terms that came over links and wait: for all groups of one client, or of all clients without an identity.
+struct WaitingBytes {
+  static constexpr size_t kPartOfClient = 2, kPartOfAnonymous = 4;
+  /// The data owner's own process may have all.
+  explicit WaitingBytes(const std::string &account)
+      : part(account == kLocalClient ? 1
+             : account.empty()       ? kPartOfAnonymous
+                                     : kPartOfClient) {}
+  std::atomic<size_t> count = 0;
+  const size_t part; ///< it may have one of so many parts of the owner's limit
+};
+
 /// Frames of all members for one moment of a step, by role; that of the own role is empty. Or the role of a member that
 /// has ended the step.
 struct CameFrames {
@@ -46,7 +59,9 @@ struct CameFrames {
 /// Belongs to a session, and ends with it: the other members are told. Thread-safe.
 class Group {
 public:
-  Group(std::shared_ptr<GroupPort> port, const GroupId &id, unsigned role, std::vector<signing::PublicKey> members);
+  /// `waiting`: what its client has, by all its groups.
+  Group(std::shared_ptr<GroupPort> port, const GroupId &id, unsigned role, std::vector<signing::PublicKey> members,
+        std::shared_ptr<WaitingBytes> waiting = std::make_shared<WaitingBytes>(kLocalClient));
   ~Group();
   Group(const Group &) = delete;
   Group &operator=(const Group &) = delete;
@@ -64,6 +79,9 @@ public:
   llvm::Error begin(const StepPoint &first);
   /// No step of this attempt at a message begins any more, and its frames are dropped.
   void close(const StepPoint &last);
+
+  /// An attempt that does not begin here: ends it at the others.
+  void refuse(const StepPoint &first, uint8_t code);
 
   /// To each other member. Allocates nothing: a commit does not fail where memory is short.
   void send(const PeerFrame &frame);
@@ -102,8 +120,9 @@ public:
 
   /// The group was not entered: its end is not announced.
   void forget() { isForgotten = true; }
-  /// Bytes of terms that came over links and wait.
+  /// Of terms that came over links and wait.
   const std::shared_ptr<std::atomic<size_t>> waitingBytes = std::make_shared<std::atomic<size_t>>(0);
+  const std::shared_ptr<WaitingBytes> waitingOfClient;
 
   /// Frames of one member that wait. A member is ahead by the terms of two exchanges, an end and the step after it.
   static constexpr size_t kWaitingMost = 8;

@@ -46,6 +46,10 @@ llvm::Expected<CameFrames> JointMessage::await(PeerFrame::Kind kind, const runti
   }
   isOver_ = came->code == PeerFrame::kNoFailure;
   end(came->code, *came->endedBy); // so that none holds this member's terms
+  if (came->code == wire::ErrorCode_Busy && kind == PeerFrame::Kind::Terms) {
+    return requestError(wire::ErrorCode_Busy, group_.nameOf(*came->endedBy) +
+                                                  " was busy; its own reply says with what. The step ran at no member");
+  }
   return requestError(wire::ErrorCode_Peer,
                       group_.nameOf(*came->endedBy) + " ended the step; its own reply says why. " +
                           (kind == PeerFrame::Kind::Ready

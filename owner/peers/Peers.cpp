@@ -78,8 +78,8 @@ llvm::Error Peers::reach(const signing::PublicKey &member, PeerRoutes *routes) c
                           "their data owners have registered (sojourn-owner peer add)");
 }
 
-llvm::Expected<std::shared_ptr<Group>> Peers::join(const GroupId &id, unsigned role,
-                                                   llvm::ArrayRef<signing::PublicKey> members) {
+llvm::Expected<std::shared_ptr<Group>>
+Peers::join(const GroupId &id, unsigned role, llvm::ArrayRef<signing::PublicKey> members, const std::string &account) {
   const std::shared_ptr<PeerRoutes> routes = routesOf();
   if (!isNeighbour && !routes) {
     return requestError(wire::ErrorCode_Unsupported,
@@ -103,7 +103,7 @@ llvm::Expected<std::shared_ptr<Group>> Peers::join(const GroupId &id, unsigned r
       }
     }
   }
-  auto group = std::make_shared<Group>(shared_from_this(), id, role, members.vec());
+  auto group = std::make_shared<Group>(shared_from_this(), id, role, members.vec(), waitingOfClient(account));
   {
     std::lock_guard lock(mutex);
     if (groups.count(id)) {
@@ -167,9 +167,22 @@ void Peers::lose(const signing::PublicKey &member) noexcept {
   }
 }
 
-std::shared_ptr<std::atomic<size_t>> Peers::waitingOf(const signing::PublicKey &from, const GroupId &group) {
-  const std::shared_ptr<Group> found = find(group);
-  return found && found->hasMember(from) ? found->waitingBytes : nullptr;
+std::shared_ptr<const Group> Peers::waitingOf(const signing::PublicKey &from, const GroupId &group) {
+  std::shared_ptr<Group> found = find(group);
+  return found && found->hasMember(from) ? found : nullptr;
+}
+
+/// One count for all groups of an account, as long as there are any.
+std::shared_ptr<WaitingBytes> Peers::waitingOfClient(const std::string &account) {
+  std::lock_guard lock(mutex);
+  std::erase_if(waiting, [](const auto &each) { return each.second.expired(); });
+  std::weak_ptr<WaitingBytes> &known = waiting[account];
+  std::shared_ptr<WaitingBytes> found = known.lock();
+  if (!found) {
+    found = std::make_shared<WaitingBytes>(account);
+    known = found;
+  }
+  return found;
 }
 
 void Peers::tookOver(uint64_t bytes) const noexcept {

@@ -16,6 +16,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <string>
 #include <vector>
 
 namespace sojourn::owner {
@@ -54,8 +55,10 @@ public:
 
   /// Enters this owner's side of a group, whose member number `role` it is. RequestErrors: it knows no owners, is not
   /// that member, does not know one or has no link with it, is in the group, or has left it.
+  /// `account`: of its client.
   llvm::Expected<std::shared_ptr<Group>> join(const GroupId &id, unsigned role,
-                                              llvm::ArrayRef<signing::PublicKey> members);
+                                              llvm::ArrayRef<signing::PublicKey> members,
+                                              const std::string &account = kLocalClient);
   void send(const signing::PublicKey &to, const GroupId &group, const PeerFrame &frame) const override;
   void tookOver(uint64_t bytes) const noexcept override;
   /// From another owner. Frames for groups that this one has not joined are dropped.
@@ -64,8 +67,8 @@ public:
   void attach(std::shared_ptr<PeerRoutes> routes);
   /// The link with an owner has ended, and with it the groups that it is in.
   void lose(const signing::PublicKey &member) noexcept;
-  /// The count of bytes that wait for a group; null where frames of this owner for it are of no use.
-  std::shared_ptr<std::atomic<size_t>> waitingOf(const signing::PublicKey &from, const GroupId &group);
+  /// A group for which bytes wait; null where frames of this owner for it are of no use.
+  std::shared_ptr<const Group> waitingOf(const signing::PublicKey &from, const GroupId &group);
   struct Counts {
     size_t groups = 0, waiting = 0; ///< groups that it is in, and those with a step that waits for others
     std::optional<LinkFigures> links;
@@ -75,6 +78,7 @@ public:
 
 private:
   std::shared_ptr<Group> find(const GroupId &id);
+  std::shared_ptr<WaitingBytes> waitingOfClient(const std::string &account);
   std::vector<std::shared_ptr<Group>> all();
   std::shared_ptr<PeerRoutes> routesOf() const;
   llvm::Error reach(const signing::PublicKey &member, PeerRoutes *routes) const;
@@ -84,8 +88,9 @@ private:
   const signing::PublicKey own;
   const bool isNeighbour;
   mutable std::mutex mutex;
-  std::map<GroupId, std::weak_ptr<Group>> groups; ///< also those that it has left last
-  std::deque<GroupId> order;                      ///< of joining
+  std::map<GroupId, std::weak_ptr<Group>> groups;             ///< also those that it has left last
+  std::deque<GroupId> order;                                  ///< of joining
+  std::map<std::string, std::weak_ptr<WaitingBytes>> waiting; ///< by account
   mutable std::atomic<uint64_t> stepsTaken = 0, bytesTaken = 0;
   std::shared_ptr<PeerRoutes> routes;
 };

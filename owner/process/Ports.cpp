@@ -52,14 +52,14 @@ const calls::Call &callOf(std::string_view bytes) { return *flatbuffers::GetRoot
 
 SessionPort::~SessionPort() { house->forget(*this); }
 
-llvm::Expected<uint64_t> SessionPort::begin(const runtime::StopFlag *stop) {
+llvm::Expected<uint64_t> SessionPort::begin(const runtime::StopFlag *stop, const Patience &patience) {
   std::unique_lock lock(mutex);
   isBusy = true;
   if (process && process->isAlive()) {
     return life;
   }
   process.reset();
-  auto taken = house->take(*this, stop);
+  auto taken = house->take(*this, stop, /*isForProof=*/false, patience);
   if (!taken) {
     isBusy = false;
     return taken.takeError();

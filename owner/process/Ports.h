@@ -20,7 +20,7 @@ class SessionPort final : public WorkerPort, public WorkerHolder {
 public:
   explicit SessionPort(std::shared_ptr<WorkerProcesses> house) : house(std::move(house)) {}
   ~SessionPort() override;
-  llvm::Expected<uint64_t> begin(const runtime::StopFlag *stop) override;
+  llvm::Expected<uint64_t> begin(const runtime::StopFlag *stop, const Patience &patience) override;
   void rest() noexcept override;
   void end() noexcept override;
   WorkerAnswer call(const WorkerCall &call) override;

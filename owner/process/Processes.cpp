@@ -366,9 +366,10 @@ void WorkerProcesses::keepTidy(const std::weak_ptr<WorkerProcesses> &house, cons
   }
 }
 
-llvm::Expected<std::unique_ptr<WorkerProcess>> WorkerProcesses::take(WorkerHolder &holder,
-                                                                     const runtime::StopFlag *stop, bool isForProof) {
-  const auto until = Clock::now() + std::chrono::milliseconds(options.waitMs);
+llvm::Expected<std::unique_ptr<WorkerProcess>>
+WorkerProcesses::take(WorkerHolder &holder, const runtime::StopFlag *stop, bool isForProof, const Patience &patience) {
+  const std::chrono::milliseconds most(options.waitMs);
+  const auto until = Clock::now() + std::min(most, patience.value_or(most));
   std::unique_lock lock(mutex);
   const size_t bound = isForProof ? options.most : options.most - std::max<size_t>(1, options.most / 8);
   running.reserve(options.most);
@@ -385,6 +386,9 @@ llvm::Expected<std::unique_ptr<WorkerProcess>> WorkerProcesses::take(WorkerHolde
       gone.reset();
       lock.lock();
       continue;
+    }
+    if (Clock::now() > until && patience) {
+      return busy(*patience, "this owner had no worker process");
     }
     if (Clock::now() > until) {
       return requestError(wire::ErrorCode_Limit,

@@ -3,6 +3,7 @@
 #ifndef SOJOURN_OWNER_PROCESS_PROCESSES_H
 #define SOJOURN_OWNER_PROCESS_PROCESSES_H
 
+#include "owner/Patience.h"
 #include "owner/RequestError.h"
 #include "owner/process/Link.h"
 #include "owner/process/Zygote.h"
@@ -90,9 +91,9 @@ public:
 
   /// A process for the holder. Where all are in use, that of the holder that was idle longest ends; where all are
   /// busy, waits. Some are for proofs alone, for which sessions wait that have processes. RequestErrors: Limit,
-  /// Stopped.
+  /// Stopped, Busy where the patience ends.
   llvm::Expected<std::unique_ptr<WorkerProcess>> take(WorkerHolder &holder, const runtime::StopFlag *stop,
-                                                      bool isForProof = false);
+                                                      bool isForProof = false, const Patience &patience = {});
   /// The holder has no process any more.
   void forget(WorkerHolder &holder) noexcept;
   /// The holder's process was used now.

@@ -3,6 +3,7 @@
 #ifndef SOJOURN_OWNER_WORKER_PORT_H
 #define SOJOURN_OWNER_WORKER_PORT_H
 
+#include "owner/Patience.h"
 #include "runtime/Buffer.h"
 #include "runtime/Stop.h"
 #include "runtime/Tensor.h"
@@ -77,7 +78,7 @@ public:
   /// A worker for one session alone; null: sessions share this one.
   virtual std::unique_ptr<WorkerPort> forSession() { return nullptr; }
   /// Gets the worker ready for calls. A number, from 1, that changes when it has lost all that it held. RequestErrors.
-  virtual llvm::Expected<uint64_t> begin(const runtime::StopFlag *) { return 1; }
+  virtual llvm::Expected<uint64_t> begin(const runtime::StopFlag *, const Patience &) { return 1; }
   /// No calls come before the next `begin`: whatever the worker takes up may go to others.
   virtual void rest() noexcept {}
   /// Ends the worker, which has not all that it should have: the next `begin` starts another one.

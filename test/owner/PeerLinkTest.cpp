@@ -490,6 +490,54 @@ TEST_P(FullLinks, WhatWaitsIsBounded) {
   EXPECT_EQ(awaited(0, {2, 0, 0}, PeerFrame::Kind::Terms), "");
 }
 
+/// One client has half, all without an identity have a quarter together, and no client fills the room of others.
+TEST_P(FullLinks, WhatWaitsForOneClientIsBounded) {
+  const auto joined = [&](uint8_t number, const std::string &account) {
+    std::vector<std::shared_ptr<Group>> sides;
+    for (unsigned role = 0; role < 2; ++role) {
+      sides.push_back(llvm::cantFail(owners[role]->groups()->join({number}, role, keys, account)));
+    }
+    return sides;
+  };
+  size_t waiting = 0;
+  const auto send = [&](const std::vector<std::shared_ptr<Group>> &sides, size_t bytes, bool fits) {
+    const uint64_t before = owners[0]->figures().peerBytesReceived;
+    sides[1]->send(termsFrame({1, 0, 0}, std::string(bytes, 'a')));
+    waiting += fits ? bytes : 0;
+    EXPECT_TRUE(comesTrue([&] { return owners[0]->figures().peerBytesReceived >= before + bytes; }));
+    EXPECT_TRUE(comesTrue([&] { return owners[0]->figures().peerBytesWaiting == waiting; }));
+  };
+  const auto textAt = [&](const std::vector<std::shared_ptr<Group>> &sides) {
+    auto came = sides[0]->await({1, 0, 0}, PeerFrame::Kind::Terms, 0, {}, &stop, milliseconds(5'000));
+    return came ? "" : textOf(came.takeError());
+  };
+  std::vector<std::vector<std::shared_ptr<Group>>> ada, nobody;
+  for (uint8_t number = 10; number < 13; ++number) {
+    ada.push_back(joined(number, "ada"));
+    nobody.push_back(joined(static_cast<uint8_t>(number + 10), ""));
+  }
+  const auto bob = joined(30, "bob");
+  send(ada[0], 9'000, true);
+  send(ada[1], 9'000, true);
+  send(ada[2], 9'000, false); // of 20,000
+  send(nobody[0], 6'000, true);
+  send(nobody[1], 6'000, false); // of 10,000
+  send(bob, 9'000, true);
+  EXPECT_NE(textAt(ada[2]).find("the groups of one client, half of its setting groups.waiting_bytes"),
+            std::string::npos);
+  EXPECT_NE(textAt(nobody[1]).find("clients without an identity, a quarter of its setting"), std::string::npos);
+  EXPECT_EQ(textAt(bob), "");
+  EXPECT_EQ(textAt(ada[0]), "");
+  waiting -= 18'000;
+  EXPECT_TRUE(comesTrue([&] { return owners[0]->figures().peerBytesWaiting == waiting; }));
+  ada[0].clear();
+  nobody.clear(); // and what waits for them
+  waiting -= 6'000;
+  ada[2][1]->send(termsFrame({1, 0, 1}, std::string(9'000, 'b')));
+  EXPECT_TRUE(comesTrue([&] { return owners[0]->figures().peerBytesWaiting == waiting + 9'000; }))
+      << owners[0]->figures().peerBytesWaiting;
+}
+
 } // namespace
 
 } // namespace sojourn::owner::test
