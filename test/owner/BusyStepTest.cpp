@@ -2,15 +2,18 @@
 // Joint steps at owners with little memory, few requests or no worker: those that lack something let go at all members,
 // and are repeated by their client, which here is this test.
 #include "owner/PlanCache.h"
+#include "owner/peers/Peers.h"
 #include "runtime/signing/SigningKey.h"
 #include "test/owner/Support.h"
 
 #include <array>
 #include <atomic>
 #include <chrono>
+#include <fstream>
 #include <functional>
 #include <mutex>
 #include <thread>
+#include <unistd.h>
 
 namespace sojourn::owner::test {
 
@@ -43,8 +46,8 @@ std::string largeValue() {
          "\n    %m = sojourn.reduce_max %c, dims = [0] : " + type + "\n";
 }
 
-/// The sum over the tables of both owners, and the large value.
-runtime::EncodedProgram jointProgram() {
+/// The sum over the tables of both owners, and the large value or just the number.
+runtime::EncodedProgram jointProgram(bool isLarge = true) {
   std::string arguments, body;
   for (size_t role = 0; role < kOwners; ++role) {
     const std::string k = std::to_string(role);
@@ -62,7 +65,8 @@ runtime::EncodedProgram jointProgram() {
       body +
       "    %x = sojourn.concat %x0, %x1 dim = 0 : tensor<4x1xf64>, tensor<4x1xf64>\n"
       "    %s = sojourn.reduce_sum %x, dims = [0, 1] : tensor<8x1xf64>\n" +
-      largeValue() + "    %r = sojourn.add %s, %m : tensor<f64>, tensor<f64>\n    return %r : tensor<f64>\n  }\n}\n");
+      (isLarge ? largeValue() : "") + "    %r = sojourn.add %s, " + (isLarge ? "%m" : "%k") +
+      " : tensor<f64>, tensor<f64>\n    return %r : tensor<f64>\n  }\n}\n");
 }
 
 /// The large value alone, of one owner.
@@ -330,6 +334,57 @@ TEST_F(BusySteps, AMessageEndsBeforeAStepForWhichAMemberIsBusy) {
   }
   EXPECT_EQ(owners[0]->stepsHandled(), 4u);
   EXPECT_EQ(owners[1]->stepsHandled(), 5u);
+}
+
+size_t residentBytes() {
+  size_t pages = 0, resident = 0;
+  std::ifstream("/proc/self/statm") >> pages >> resident;
+  return resident * static_cast<size_t>(sysconf(_SC_PAGESIZE));
+}
+
+/// Steps that wait for another member hold a thread and little memory, and all go on once it has begun them.
+TEST_F(BusySteps, TwoHundredStepsWait) {
+  constexpr int kGroups = 200;
+  program = jointProgram(/*isLarge=*/false);
+  limits.runningArenaBytes = 0;
+  limits.memberWaitMs = 60'000;
+  start();
+  std::vector<std::unique_ptr<Members>> groups;
+  for (int at = 0; at < kGroups; ++at) {
+    groups.push_back(group(at));
+  }
+  std::vector<std::string> errors(kGroups, "not sent");
+  std::vector<double> sums(kGroups);
+  std::vector<std::thread> threads;
+  const size_t before = residentBytes();
+  for (int at = 0; at < kGroups; ++at) {
+    const auto index = static_cast<size_t>(at);
+    threads.emplace_back([&, index, bytes = bytesFor(*groups[index], 0, {1.0 + at})] {
+      const Reply reply = groups[index]->clients[0]->send(bytes);
+      errors[index] = reply.error();
+      sums[index] = errors[index].empty() ? values<double>(reply.published(0))[0] : 0;
+    });
+  }
+  const auto until = Clock::now() + std::chrono::seconds(50);
+  while (owners[0]->groups()->counts().waiting < kGroups && Clock::now() < until) {
+    std::this_thread::sleep_for(milliseconds(10));
+  }
+  EXPECT_EQ(owners[0]->groups()->counts().waiting, size_t{kGroups});
+  const size_t each = (residentBytes() - before) / kGroups;
+  RecordProperty("bytes_of_a_step_that_waits", static_cast<int>(each)); // 85,000 in a release build
+  EXPECT_LT(each, size_t{512} << 10);
+  for (int at = kGroups - 1; at >= 0; --at) { // in the opposite order
+    threads.emplace_back([&, at, bytes = bytesFor(*groups[static_cast<size_t>(at)], 1, {1.0 + at})] {
+      EXPECT_EQ(groups[static_cast<size_t>(at)]->clients[1]->send(bytes).error(), "");
+    });
+  }
+  for (std::thread &thread : threads) {
+    thread.join();
+  }
+  for (int at = 0; at < kGroups; ++at) {
+    EXPECT_EQ(errors[static_cast<size_t>(at)], "");
+    EXPECT_EQ(sums[static_cast<size_t>(at)], total + 1 + at);
+  }
 }
 
 /// A request beyond those that a member takes is one that it is busy for, and the other member hears so at once.

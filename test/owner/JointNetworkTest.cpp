@@ -180,6 +180,11 @@ public:
     }
     for (; reply.steps < steps && !message.isOver(); ++reply.steps) {
       uint64_t sum = 0;
+      if (mayFail && random() % 8 == 0) { // this member is busy: no failure of the steps before
+        message.end(reply.steps == 0 ? static_cast<uint8_t>(wire::ErrorCode_Busy) : PeerFrame::kNoFailure);
+        reply.failed = reply.steps == 0;
+        return reply;
+      }
       bool fails = mayFail && random() % 8 == 0;
       uint64_t &own = terms[{point.sequence, point.attempt, reply.steps}];
       for (size_t at = 0; at < exchanges.size() && !fails; ++at) {
