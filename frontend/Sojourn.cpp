@@ -91,6 +91,7 @@ static std::map<std::string, uint64_t> named(const Counters &c) {
           {"ops_recorded", c.ops_recorded},
           {"programs_compiled", c.programs_compiled},
           {"programs_resent", c.programs_resent},
+          {"busy_retries", c.busy_retries},
           {"cache_hits", c.cache_hits},
           {"live_handles", c.live_handles},
           {"reads", c.reads},

@@ -63,6 +63,7 @@ void bindTrip(py::module_ &m) {
            py::arg("most"), py::arg("seconds"), py::arg("follow"))
       .def_readonly("committed", &Trip::committed)
       .def_readonly("is_stopped", &Trip::isStopped)
+      .def_readonly("is_late", &Trip::isLate)
       .def_property_readonly("is_over", &Trip::isOver)
       .def("send", &Trip::send, py::call_guard<py::gil_scoped_release>(), "Raises the failure, once.")
       .def("raise_failure", &Trip::raiseFailure);

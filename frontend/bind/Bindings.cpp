@@ -8,6 +8,7 @@
 #include "frontend/flight/Flights.h"
 #include "frontend/Interrupt.h"
 #include "frontend/local/Local.h"
+#include "frontend/session/BackOff.h"
 
 #include <pybind11/stl.h>
 
@@ -291,6 +292,15 @@ PYBIND11_MODULE(_sojourn, m) {
   m.def(
       "set_first_pause", [](int milliseconds) { setFirstPause(std::chrono::milliseconds(milliseconds)); },
       "For tests: how long a request waits before it is repeated for the first time.");
+  m.def(
+      "set_busy_pauses",
+      [](int first, int longest, int most, int told) {
+        using std::chrono::milliseconds;
+        setBusyPauses(milliseconds(first), milliseconds(longest), milliseconds(most), milliseconds(told));
+      },
+      py::arg("first") = 50, py::arg("longest") = 2'000, py::arg("most") = 120'000, py::arg("told") = 5'000,
+      "For tests, in ms: pauses before a step is repeated for which an owner was busy, how long it is tried for, and "
+      "after which time a warning says so.");
   m.def("set_upload_bounds", &setUploadBounds, py::arg("in_message"), py::arg("part"),
         "For tests: limits, in bytes, of the uploads in one step's message, and of a part of the uploads sent ahead.");
   m.def(

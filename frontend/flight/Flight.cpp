@@ -28,6 +28,9 @@ std::optional<Flight> Flight::take(const std::shared_ptr<Session> &session, bool
 void Flight::exchange() {
   try {
     reply_ = session->connection().sendWithReleases(call.step, recording.get(), unknown);
+    if (isLate()) {
+      throw Error(ErrorKind::Error, "the deadline passed while an owner of the group was busy; the step ran at none");
+    }
   } catch (...) {
     failure = std::current_exception();
   }

@@ -40,6 +40,8 @@ public:
   /// Nothing was asked for: the trace is open again, without its last publish.
   void takeBackPublish();
 
+  /// After an exchange: whether the deadline ended it while an owner was busy.
+  bool isLate() const { return reply_.isStopped; }
   /// Why it is not sent, or empty.
   const std::string &refusal() const { return refusal_; }
   ErrorKind refusalKind() const { return refusalKind_; }

@@ -215,6 +215,17 @@ void exchangeAll(const std::vector<Flight *> &going, bool explicitStep) {
   }
 }
 
+/// The waits for owners that are busy end with the loop's time.
+void setDeadline(const std::vector<Flight *> &going, const Trip *trip) {
+  for (Flight *flight : going) {
+    if (trip && trip->deadline && flight->session->isGroup()) {
+      const auto left =
+          std::chrono::ceil<std::chrono::milliseconds>(*trip->deadline - std::chrono::steady_clock::now());
+      flight->call.step.deadlineMs = static_cast<uint64_t>(std::max<int64_t>(left.count(), 1));
+    }
+  }
+}
+
 void sendOnce(const std::vector<std::shared_ptr<Session>> &sessions, bool explicitStep,
               const std::shared_ptr<Trip> &trip, bool holds) {
   if (!sendEarlier(sessions, trip)) {
@@ -243,7 +254,15 @@ void sendOnce(const std::vector<std::shared_ptr<Session>> &sessions, bool explic
   if (trip && explicitStep && holds && going.size() == 1) {
     return join(*going.front(), trip);
   }
-  exchangeAll(going, explicitStep);
+  setDeadline(going, trip.get());
+  try {
+    exchangeAll(going, explicitStep);
+  } catch (...) {
+    if (trip) {
+      trip->isLate = std::any_of(going.begin(), going.end(), [](const Flight *flight) { return flight->isLate(); });
+    }
+    throw;
+  }
   if (refused != all.end()) {
     refused->raiseRefusal();
   }

@@ -31,6 +31,7 @@ class RemoteDevice;
 
 struct Counters {
   uint64_t ops_recorded = 0, programs_compiled = 0, programs_resent = 0, cache_hits = 0, steps = 0, steps_dropped = 0;
+  uint64_t busy_retries = 0;
   uint64_t live_handles = 0, reads = 0, uploads = 0, round_trips = 0, upload_parts = 0, looks = 0, bytes_up = 0,
            bytes_down = 0;
 };
@@ -39,7 +40,7 @@ inline constexpr uint64_t Counters::*kCounts[] = {
     &Counters::ops_recorded, &Counters::programs_compiled, &Counters::programs_resent, &Counters::cache_hits,
     &Counters::steps,        &Counters::steps_dropped,     &Counters::live_handles,    &Counters::reads,
     &Counters::uploads,      &Counters::round_trips,       &Counters::upload_parts,    &Counters::looks,
-    &Counters::bytes_up,     &Counters::bytes_down};
+    &Counters::bytes_up,     &Counters::bytes_down,        &Counters::busy_retries};
 static_assert(sizeof(Counters) == std::size(kCounts) * sizeof(uint64_t));
 
 /// How to wait for a mutex without holding the interpreter's lock (set by the bindings): whoever holds a device's lock

@@ -2,13 +2,22 @@
 #include "frontend/session/Connection.h"
 
 #include "frontend/Error.h"
+#include "frontend/Interrupt.h"
 #include "frontend/Raise.h"
-#include "frontend/session/JointReply.h"
+#include "frontend/session/BackOff.h"
 #include "frontend/session/Translated.h"
 
 #include <algorithm>
+#include <cstring>
+#include <utility>
 
 namespace sojourn::frontend {
+
+/// What a user can do where owners are busy.
+static constexpr const char *kLessBusy = ": run fewer groups over the same owners at a time, take a smaller batch, or "
+                                         "ask the data owner for more memory for running steps (steps.all_arena_bytes)";
+
+static std::string secondsText(std::chrono::milliseconds time) { return std::to_string(time.count() / 1000) + " s"; }
 
 Client &Connection::open(std::unique_ptr<Transport> transport) {
   Lane lane;
@@ -39,6 +48,7 @@ Connection::Connection(const std::vector<const Connection *> &members, RemoteDev
   translated([&] {
     try {
       const std::string nonce = Client::drawNonce();
+      std::memcpy(&group_, nonce.data(), sizeof group_);
       for (const Connection *member : members) {
         identity_ = member->identity_;
         open(member->client().transport().another());
@@ -105,11 +115,20 @@ void Connection::addOthers(Counters &counters) const {
 }
 
 StepReply Connection::send(wire::Step &step, bool &unknown, const StepFollower *follow) {
-  StepReply reply = lanes_.size() == 1 ? sendTo(lanes_[0], step, unknown, follow) : sendToAll(step, unknown, follow);
+  StepReply reply = lanes_.size() == 1 ? sendToOne(step, unknown, follow) : sendToAll(step, unknown, follow);
   for (const Lane &lane : lanes_) {
     device_.handles().releaseUncounted(lane.client->takeOrphans());
   }
   return reply;
+}
+
+StepReply Connection::sendToOne(wire::Step &step, bool &unknown, const StepFollower *follow) {
+  try {
+    return sendTo(lanes_[0], step, unknown, follow);
+  } catch (...) {
+    lanes_[0].client->dropSentAhead(step);
+    throw;
+  }
 }
 
 StepReply Connection::sendTo(Lane &lane, wire::Step &step, bool &unknown, const StepFollower *follow) {
@@ -144,49 +163,121 @@ StepReply Connection::sendTo(Lane &lane, wire::Step &step, bool &unknown, const 
     } catch (...) {
     }
     unknown = sending && (ours ? client.outcomeUnknown() : true);
-    lane.knownHashes->erase(step.hash);
-    client.dropSentAhead(step);
+    if (!known || !isBusy(std::current_exception())) { // one that was busy may hold it still
+      lane.knownHashes->erase(step.hash);
+    }
     throw;
   }
 }
 
+std::vector<std::string> Connection::names() const {
+  std::vector<std::string> all;
+  for (const Lane &lane : lanes_) {
+    all.push_back(lane.client->transport().name());
+  }
+  return all;
+}
+
 /// The first member's answer is followed; one that ends the message ends it for all.
+std::vector<MemberOutcome> Connection::attempt(std::vector<wire::Step> &own, const StepFollower *follow) {
+  JointAttempt attempt(
+      lanes_.size(),
+      [&](size_t role, bool &isUnknown) {
+        return sendTo(lanes_[role], own[role], isUnknown, role == 0 ? follow : nullptr);
+      },
+      [&](size_t role) { lanes_[role].client->endUnderway(); });
+  for (size_t role = 1; role < lanes_.size(); ++role) {
+    lanes_[role].thread->start([&, role] { attempt.run(role); });
+  }
+  attempt.run(0);
+  uint64_t upload = 0;
+  for (size_t role = 0; role < lanes_.size(); ++role) {
+    if (role > 0) {
+      lanes_[role].thread->wait();
+    }
+    upload = std::max(upload, lanes_[role].client->lastUpload());
+  }
+  for (const Lane &lane : lanes_) { // numbers in a message are the same for all
+    lane.client->skipUploads(upload);
+  }
+  return attempt.take();
+}
+
+/// What a failed step left behind.
+void Connection::dropUploads(std::vector<wire::Step> &own, const std::vector<MemberOutcome> &outcomes) noexcept {
+  for (size_t role = 0; role < lanes_.size(); ++role) {
+    try {
+      if (outcomes[role].failure) {
+        lanes_[role].client->dropSentAhead(own[role]);
+      }
+    } catch (...) { // the session's end drops them
+      if (takeInterruptNote()) {
+        interruptLater(std::current_exception());
+      }
+    }
+  }
+}
+
+void Connection::raiseBusy(const std::vector<MemberOutcome> &outcomes, const BackOff &backOff) const {
+  try {
+    raiseFailure(outcomes, names());
+  } catch (const Error &error) {
+    throw Error(error.kind(), error.text() + ". It was tried " + std::to_string(backOff.tries()) + " times in " +
+                                  secondsText(backOff.waited()) + kLessBusy);
+  }
+}
+
+/// While a member is busy, all let go, and the message is repeated as another attempt.
 StepReply Connection::sendToAll(wire::Step &step, bool &unknown, const StepFollower *follow) {
   if (isBroken_) {
     throw Error(ErrorKind::ConnectionLost,
                 "this group has ended, because its members may stand at different steps: make a new one with "
                 "sojourn.parties(...) and start from a checkpoint");
   }
-  step.attempt = attempt_;
   step.isMasked = isMasked_;
-  std::vector<wire::Step> own(lanes_.size(), step);
-  std::vector<MemberOutcome> outcomes(lanes_.size());
-  const auto sendOne = [&](size_t role) noexcept {
+  BackOff backOff(group_, step.deadlineMs);
+  std::vector<wire::Step> own(lanes_.size(), step); // with the uploads that they have been sent
+  std::vector<MemberOutcome> outcomes;
+  for (;;) {
+    for (wire::Step &each : own) {
+      each.attempt = attempt_;
+      each.program = step.program;
+      each.debug = step.debug;
+      each.deadlineMs = backOff.deadlineMs();
+    }
+    outcomes = attempt(own, follow);
+    if (!areBusy(outcomes)) {
+      break;
+    }
+    ++attempt_;
+    auto next = BackOff::Next::late;
     try {
-      outcomes[role].reply = sendTo(lanes_[role], own[role], outcomes[role].isUnknown, role == 0 ? follow : nullptr);
+      next = backOff.wait(follow);
     } catch (...) {
-      outcomes[role].failure = std::current_exception();
+      dropUploads(own, outcomes);
+      throw;
     }
-  };
-  for (size_t role = 1; role < lanes_.size(); ++role) {
-    lanes_[role].thread->start([&, role] { sendOne(role); });
-  }
-  sendOne(0);
-  std::vector<std::string> names;
-  uint64_t upload = 0;
-  for (size_t role = 0; role < lanes_.size(); ++role) {
-    if (role > 0) {
-      lanes_[role].thread->wait();
+    if (next != BackOff::Next::again) {
+      dropUploads(own, outcomes);
+      if (next == BackOff::Next::late) {
+        raiseBusy(outcomes, backOff);
+      }
+      StepReply none;
+      none.steps = 0;
+      none.isStopped = true;
+      return none;
     }
-    names.push_back(lanes_[role].client->transport().name());
-    upload = std::max(upload, lanes_[role].client->lastUpload());
+    ++busyRetries_;
   }
-  for (const Lane &lane : lanes_) { // numbers in a message are the same for all
-    lane.client->skipUploads(upload);
-  }
+  dropUploads(own, outcomes);
   try {
-    StepReply reply = jointReply(step, std::move(outcomes), names, unknown);
+    StepReply reply = jointReply(step, std::move(outcomes), names(), unknown);
     isBroken_ = unknown;
+    if (backOff.wasLong() && !std::exchange(isBusyTold_, true)) {
+      reply.notes.push_back("a step of " + address() + " waited " + secondsText(backOff.waited()) +
+                            " until none of these owners was busy, and was tried " +
+                            std::to_string(backOff.tries() + 1) + " times" + kLessBusy);
+    }
     return reply;
   } catch (...) {
     isBroken_ = unknown;
@@ -229,7 +320,11 @@ StepReply Connection::sendWithReleases(wire::Step &step, const Recording *own, b
   const std::vector<uint64_t> waiting = device_.takeReleases(own);
   step.releases.insert(step.releases.end(), waiting.begin(), waiting.end());
   try {
-    return send(step, unknown);
+    StepReply reply = send(step, unknown);
+    if (reply.isStopped) {
+      device_.handles().releaseUncounted(waiting);
+    }
+    return reply;
   } catch (...) {
     if (!unknown) {
       device_.handles().releaseUncounted(waiting);

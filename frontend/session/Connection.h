@@ -6,6 +6,7 @@
 
 #include "frontend/RecentlyUsed.h"
 #include "frontend/recording/RemoteDevice.h"
+#include "frontend/session/JointAttempt.h"
 #include "frontend/session/MemberThread.h"
 #include "frontend/wire/Client.h"
 #include "frontend/wire/Identity.h"
@@ -22,8 +23,10 @@
 
 namespace sojourn::frontend {
 
-/// One thread at a time sends: it has the turn from taking its trace to its commit. All but `isOffline`, `address` and
-/// `resent` are for that thread.
+class BackOff;
+
+/// One thread at a time sends: it has the turn from taking its trace to its commit. All but `isOffline`, `address`
+/// and the counts are for that thread.
 class Connection {
 public:
   /// Says hello. `transport == nullptr`: an offline session, which has no client.
@@ -60,6 +63,8 @@ public:
   void bye();
   /// How often a program was sent again.
   uint64_t resent() const { return resent_; }
+  /// Attempts at steps of a group that were repeated, because a member was busy.
+  uint64_t busyRetries() const { return busyRetries_; }
 
 private:
   friend class Turn;
@@ -75,7 +80,12 @@ private:
   };
   Client &open(std::unique_ptr<Transport> transport);
   StepReply sendTo(Lane &lane, wire::Step &step, bool &unknown, const StepFollower *follow);
+  StepReply sendToOne(wire::Step &step, bool &unknown, const StepFollower *follow);
   StepReply sendToAll(wire::Step &step, bool &unknown, const StepFollower *follow);
+  std::vector<MemberOutcome> attempt(std::vector<wire::Step> &own, const StepFollower *follow);
+  void dropUploads(std::vector<wire::Step> &own, const std::vector<MemberOutcome> &outcomes) noexcept;
+  void raiseBusy(const std::vector<MemberOutcome> &outcomes, const BackOff &backOff) const;
+  std::vector<std::string> names() const;
 
   RemoteDevice &device_;
   std::mutex turn_;
@@ -83,8 +93,10 @@ private:
   std::vector<Lane> lanes_; ///< by role; one where there is no group
   std::shared_ptr<Identity> identity_;
   std::string ownerKey_;
-  std::atomic<uint64_t> resent_{0};
-  uint64_t attempt_ = 0;  ///< of the next message of a group
+  std::atomic<uint64_t> resent_{0}, busyRetries_{0};
+  uint64_t group_ = 0;   ///< a random number
+  uint64_t attempt_ = 0; ///< of the next message of a group
+  bool isBusyTold_ = false;
   bool isMasked_ = false; ///< sums over rows of three members or more
   bool isBroken_ = false; ///< a group whose members may differ
 };

@@ -37,6 +37,12 @@ std::string textOf(const std::exception_ptr &failure) {
   return "";
 }
 
+/// How well the text says why the step failed.
+int rankOf(const MemberOutcome &outcome, const std::string &text) {
+  const bool isOfOther = isOfPeer(text) || text.starts_with("Busy: member ");
+  return isOfOther ? 0 : outcome.isEnded && text.starts_with("Stopped: ") ? 1 : 2;
+}
+
 /// Rethrows an interruption, or what a transport of the client's own has raised.
 void raiseInterruption(const std::vector<MemberOutcome> &outcomes) {
   for (const MemberOutcome &each : outcomes) {
@@ -46,38 +52,6 @@ void raiseInterruption(const std::vector<MemberOutcome> &outcomes) {
       }
     } catch (const Error &) { // of the owner
     }
-  }
-}
-
-/// Rethrows the failure that others followed from, if any.
-void raiseFailure(const std::vector<MemberOutcome> &outcomes, const std::vector<std::string> &names) {
-  const MemberOutcome *shown = nullptr;
-  std::string name;
-  std::optional<Error> error;
-  for (size_t role = 0; role < outcomes.size(); ++role) {
-    if (!outcomes[role].failure) {
-      continue;
-    }
-    try {
-      std::rethrow_exception(outcomes[role].failure);
-    } catch (const Error &found) {
-      const bool isBetter = !shown || (error && isOfPeer(error->text()) && !isOfPeer(found.text()));
-      if (isBetter) {
-        shown = &outcomes[role];
-        error = found;
-        name = names[role];
-      }
-    } catch (...) { // an interruption, or what a transport raises
-      shown = &outcomes[role];
-      error.reset();
-      break;
-    }
-  }
-  if (shown && error) {
-    throw Error(error->kind(), withName(name, error->text()));
-  }
-  if (shown) {
-    std::rethrow_exception(shown->failure);
   }
 }
 
@@ -156,6 +130,49 @@ private:
 };
 
 } // namespace
+
+void raiseFailure(const std::vector<MemberOutcome> &outcomes, const std::vector<std::string> &names) {
+  const MemberOutcome *shown = nullptr;
+  std::string name;
+  std::optional<Error> error;
+  for (size_t role = 0; role < outcomes.size(); ++role) {
+    if (!outcomes[role].failure) {
+      continue;
+    }
+    try {
+      std::rethrow_exception(outcomes[role].failure);
+    } catch (const Error &found) {
+      const bool isBetter = !shown || (error && rankOf(*shown, error->text()) < rankOf(outcomes[role], found.text()));
+      if (isBetter) {
+        shown = &outcomes[role];
+        error = found;
+        name = names[role];
+      }
+    } catch (...) { // an interruption, or what a transport raises
+      shown = &outcomes[role];
+      error.reset();
+      break;
+    }
+  }
+  if (shown && error) {
+    throw Error(error->kind(), withName(name, error->text()));
+  }
+  if (shown) {
+    std::rethrow_exception(shown->failure);
+  }
+}
+
+bool isBusy(const std::exception_ptr &failure) { return textOf(failure).starts_with("Busy: "); }
+
+bool areBusy(const std::vector<MemberOutcome> &outcomes) {
+  const auto hasLetGo = [](const MemberOutcome &each) {
+    const std::string text = textOf(each.failure);
+    return !each.reply && !each.isUnknown &&
+           (isOfPeer(text) || text.starts_with("Busy: ") || (each.isEnded && text.starts_with("Stopped: ")));
+  };
+  return std::all_of(outcomes.begin(), outcomes.end(), hasLetGo) &&
+         std::any_of(outcomes.begin(), outcomes.end(), [](const MemberOutcome &each) { return isBusy(each.failure); });
+}
 
 StepReply jointReply(const wire::Step &step, std::vector<MemberOutcome> outcomes, const std::vector<std::string> &names,
                      bool &unknown) {

@@ -18,7 +18,16 @@ struct MemberOutcome {
   std::optional<StepReply> reply; ///< Done or Committed
   std::exception_ptr failure;     ///< why there is none
   bool isUnknown = false;         ///< whether it leaves open that the member ran the step
+  bool isEnded = false;           ///< whether it was asked to end the step, after the failure of another member
 };
+
+/// Whether a failure says that a member lacked something for the step.
+bool isBusy(const std::exception_ptr &failure);
+/// Whether that is why all have let the step go.
+bool areBusy(const std::vector<MemberOutcome> &outcomes);
+
+/// Throws the failure that others followed from, with the name of its member; if none has one, nothing.
+void raiseFailure(const std::vector<MemberOutcome> &outcomes, const std::vector<std::string> &names);
 
 /// Values that lie in parts are joined, others are taken from the first member that has them. `names`: of the members.
 /// Throws the failure of the first member that ended the step by itself, with its name; where members differ in what

@@ -77,7 +77,7 @@ Sent Message::send(Connection &connection, Spending &spending, News &news, const
   } catch (...) {
     sent.failure = translatedFailure();
   }
-  sent.isStopped = following.wantsStop;
+  sent.isStopped = following.wantsStop || sent.reply.isStopped;
   sent.interruption = following.interruption;
   noteCommitted(step_, sent.reply, connection, spending, news);
   return sent;

@@ -144,6 +144,7 @@ void Session::setParties(unsigned roles) {
 Counters Session::counters() {
   Counters result = countsNow();
   result.programs_resent = connection_.resent();
+  result.busy_retries = connection_.busyRetries();
   if (!offline()) {
     const Client &client = connection_.client();
     result.round_trips = client.roundTrips;

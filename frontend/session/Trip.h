@@ -37,6 +37,7 @@ struct Trip {
   uint64_t committed = 0;         ///< steps of all its messages, and those that were sent alone
   std::exception_ptr failure;     ///< why it goes no further
   bool isStopped = false;         ///< by `follow` or the deadline
+  bool isLate = false;            ///< the deadline ended a step that travels alone
   std::weak_ptr<Session> session; ///< at which steps are held
 
   /// Sends what is held. Throws what went wrong.

@@ -115,6 +115,7 @@ def counters() -> dict[str, int]:
     - ops_recorded
     - programs_compiled, cache_hits
     - programs_resent: programs that an owner had forgotten, each in an extra round trip
+    - busy_retries: attempts at steps of a group that were repeated, because one of its owners was busy
     - steps, steps_dropped
     - uploads
     - live_handles: values kept at owners for this process

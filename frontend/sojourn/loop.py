@@ -111,7 +111,12 @@ class _Run:
         if self._end is not None and time.monotonic() >= self._end:
             self.send()
             raise self._late()
-        result = self._replay.within(self._loop, args, self._is_quiet)
+        try:
+            result = self._replay.within(self._loop, args, self._is_quiet)
+        except Error:
+            if self._trip.is_late:
+                raise self._late() from None
+            raise
         self._is_quiet = self._may_be_quiet
         self._check()
         if not len(self._loop.calls):  # it was traced, and has committed

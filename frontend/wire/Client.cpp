@@ -140,6 +140,7 @@ bool Client::join(uint8_t role, const std::string &nonce, const std::vector<sign
   auto memberVector = request.CreateVector(members);
   auto nonceBytes = request.CreateVector(reinterpret_cast<const uint8_t *>(nonce.data()), nonce.size());
   Answer answer = exchange(request.finish(schema::CreateJoin(request, session_, role, nonceBytes, memberVector)));
+  marks_ = true; // a member is asked to end a step that others do not run
   return expect<schema::Joined>(parseReply(answer.bytes)).masked();
 }
 

@@ -151,6 +151,7 @@ struct StepReply {
     std::string text;
   };
   bool isOpen = false;                     ///< whether more of them may have: no call waited for the rest
+  bool isStopped = false;                  ///< none has run: the follower or the deadline ended the wait for owners
   std::optional<Failure> failure;          ///< of the step after these
   std::vector<wire::TensorView> published; ///< of all of them
   /// Of published values of private tables, one per published value; else none.
@@ -187,17 +188,19 @@ public:
   /// What the data owner calls this client; empty: nobody, without a budget.
   const std::string &account() const { return account_; }
   std::vector<DatasetInfo> datasets(const TableSearch &search = {});
-  /// Sends uploads that are too large for the step's message ahead of it, in parts; a connection
-  /// that breaks is tried again from where the owner stands.
+  /// Sends uploads that are too large for the step's message ahead of it, in parts, unless they were before; a
+  /// connection that breaks is tried again from where the owner stands.
   void sendAhead(wire::Step &step);
   /// Drops what a failed step left behind, if the owner still answers.
-  void dropSentAhead(const wire::Step &step);
+  void dropSentAhead(wire::Step &step);
   /// Numbers the step and sends it. Where no reply comes it sends the same bytes again (Retry.h): the
   /// owner runs a number once. Throws Error if it stays without one; then `outcomeUnknown()`.
   ///
   /// A message of several steps may take `timeoutMs` for each; `follow` sees how far it is. Throws what interrupts the
   /// wait, and leaves the outcome open; with steps of the message known to be committed it returns these (`isOpen`).
   StepReply step(wire::Step &step, const StepFollower *follow = nullptr);
+  /// Asks the owner, over another connection, to end the step under way. For other threads; does not throw.
+  void endUnderway() const noexcept;
   /// Whether the last step failed in a way that leaves open whether the owner ran it.
   bool outcomeUnknown() const { return unknown_; }
   /// Handles that the owner has for nobody, now that a later step has shown which of those steps ran: results of one
@@ -257,13 +260,13 @@ private:
   std::string account_;
   std::optional<signing::PublicKey> saidKey_;
   uint64_t session_ = 0, lastUpload_ = 0;
-  uint64_t sequence_ = 0; ///< number of the last step that is known to have committed
-  bool answers_ = true;   ///< whether the last request was answered
-  uint64_t tried_ = 0;    ///< highest number that a step without an answer had since
-  bool unknown_ = false;  ///< whether it is the last step's outcome that is open
-  bool marks_ = false;    ///< whether all messages have marks
-  uint64_t mark_ = 0;     ///< of the message under way; 0: none
-  uint64_t marked_ = 0;   ///< the last mark
+  uint64_t sequence_ = 0;          ///< number of the last step that is known to have committed
+  bool answers_ = true;            ///< whether the last request was answered
+  uint64_t tried_ = 0;             ///< highest number that a step without an answer had since
+  bool unknown_ = false;           ///< whether it is the last step's outcome that is open
+  bool marks_ = false;             ///< whether all messages have marks
+  std::atomic<uint64_t> mark_ = 0; ///< of the message under way; 0: none
+  uint64_t marked_ = 0;            ///< the last mark
   std::optional<uint64_t> left_;
   std::exception_ptr interruption_; ///< of a look
   struct Open {

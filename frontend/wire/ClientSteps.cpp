@@ -26,6 +26,11 @@ constexpr const char *kUnknown =
     "results are lost. Publish a value that shows which (a parameter, a step counter) before you repeat the step, or "
     "connect again and start from a checkpoint";
 
+bool isBusyReply(const Answer &answer) {
+  const schema::Error *error = parseReply(answer.bytes).body_as_Error();
+  return error && error->code() == schema::ErrorCode_Busy;
+}
+
 } // namespace
 
 /// For what may be asked twice.
@@ -77,8 +82,10 @@ void Client::sendAhead(wire::Step &step) {
   std::stable_sort(order.begin(), order.end(), [](auto *a, auto *b) { return a->data.size() > b->data.size(); });
   for (size_t k = 0; k < order.size() && total > uploadBytesInMessage; ++k) {
     total -= order[k]->data.size();
-    order[k]->sentAhead = ++lastUpload_;
-    sendWhole(lastUpload_, order[k]->data);
+    if (order[k]->sentAhead == 0) { // else by an earlier attempt at the step
+      order[k]->sentAhead = ++lastUpload_;
+      sendWhole(lastUpload_, order[k]->data);
+    }
   }
 }
 
@@ -113,16 +120,13 @@ void Client::sendWhole(uint64_t number, std::span<const uint8_t> data) {
   }
 }
 
-void Client::dropSentAhead(const wire::Step &step) {
-  for (const wire::TensorView &upload : step.uploads) {
+void Client::dropSentAhead(wire::Step &step) {
+  for (wire::TensorView &upload : step.uploads) {
     Answer answer;
     std::string failure;
-    // Without an answer, the session's end drops them.
-    if (!answers_) {
-      return;
-    }
-    if (upload.sentAhead) {
-      trySendPart(upload.sentAhead, {}, 0, 0, answer, failure);
+    const uint64_t number = std::exchange(upload.sentAhead, 0);
+    if (number != 0 && answers_) { // without an answer, the session's end drops them
+      trySendPart(number, {}, 0, 0, answer, failure);
     }
   }
 }
@@ -145,6 +149,26 @@ std::optional<uint64_t> Client::look(bool stop) {
     }
   }
   return std::nullopt;
+}
+
+void Client::endUnderway() const noexcept {
+  try {
+    const uint64_t mark = mark_;
+    if (mark == 0) {
+      return;
+    }
+    const std::unique_ptr<Transport> way = transport_->another();
+    way->setSession(session_);
+    Request request(way->allocator());
+    request.finish(schema::CreateWatch(request, session_, /*stop=*/true, mark));
+    Answer answer;
+    std::string failure;
+    way->tryCall(bytesOf(request), answer, failure);
+  } catch (...) { // the owner may be gone; the step's own reply says so
+    if (takeInterruptNote()) {
+      interruptLater(std::current_exception());
+    }
+  }
 }
 
 CallStatus Client::tryStep(const wire::Step &step, const StepFollower *follow, Answer &answer, std::string &failure) {
@@ -261,14 +285,16 @@ void Client::settleOthers(uint64_t sequence) {
 const schema::Reply *Client::askForStep(const wire::Step &step, const StepFollower *follow, Answer &answer) {
   std::string failure;
   CallStatus status = CallStatus::NotSent;
-  bool sent = false, repeated = false;
+  bool sent = false, repeated = false, isOpen = false;
   Retry retry(transport_->timeoutMs());
   try {
     do {
       repeated = sent;
       status = tryStep(step, follow, answer, failure);
       sent = sent || status == CallStatus::TimedOut || status == CallStatus::Broken;
-    } while (status != CallStatus::Answered && !left_ && retry.again(status));
+      // A copy that finds the owner busy does not say whether an earlier one ran.
+      isOpen = repeated && status == CallStatus::Answered && isBusyReply(answer);
+    } while ((status != CallStatus::Answered || isOpen) && !left_ && retry.again(isOpen ? CallStatus::Broken : status));
   } catch (const Error &error) {
     if (error.kind() == ErrorKind::ConnectionLost || sent) {
       leaveOpen(step);
@@ -290,6 +316,10 @@ const schema::Reply *Client::askForStep(const wire::Step &step, const StepFollow
   }
   const schema::Reply &reply = parseReply(answer.bytes);
   const schema::Error *error = reply.body_as_Error();
+  if (isOpen) {
+    leaveOpen(step);
+    throw Error(ErrorKind::ConnectionLost, "the owner is busy (" + textOf(error->message()) + ")" + kUnknown);
+  }
   if (repeated && error && error->code() == schema::ErrorCode_Session) {
     // An owner that has started anew remembers no step of this session.
     leaveOpen(step);
