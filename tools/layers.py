@@ -42,9 +42,11 @@ LAYERS = {
     "runtime/terms/StepTerms": "runtime/terms/Defaults runtime/privacy runtime/wire passes/privacy/MetricShare",
     "runtime/terms": "runtime/terms/Defaults runtime/terms/StepTerms runtime/privacy runtime/wire passes/privacy mlir",
     "owner/ledger": "runtime runtime/privacy runtime/signing",
+    "owner/Patience": "",
+    "owner/Peer": "",
     "owner/RequestError": "owner runtime runtime/wire llvm",
     "owner/Dataset": "owner runtime runtime/terms/Defaults runtime/wire llvm",
-    "owner/worker/Port": "runtime llvm",
+    "owner/worker/Port": "owner/Patience runtime llvm",
     # What a front and its worker processes send each other.
     "owner/process/Link": "owner/worker/Port runtime llvm",
     "owner/MappedFile": "",
@@ -54,17 +56,17 @@ LAYERS = {
     "owner/process/WorkerMain": "owner/Dataset owner/MappedFile owner/RequestError owner/process/Confine owner/process/Link "
     "owner/process/Warm owner/process owner/worker owner/worker/Port runtime runtime/wire llvm",
     # Their front.
-    "owner/process": "owner/Dataset owner/RequestError owner/process/Link owner/worker/Port owner runtime runtime/wire llvm",
+    "owner/process": "owner/Dataset owner/Patience owner/RequestError owner/process/Link owner/worker/Port owner runtime runtime/wire llvm",
     # The side of an owner that has the code of programs.
     "owner/worker": "owner/Dataset owner/RequestError owner/worker/Port dialect dialect/Signature dialect/rows passes "
     "passes/DependenceSummary passes/PriceLimits passes/parties passes/privacy runtime runtime/facts runtime/parties "
     "runtime/privacy runtime/terms "
     "runtime/terms/StepTerms runtime/wire mlir",
     # Members of a group of owners.
-    "owner/peers": "dialect owner/RequestError owner/worker/Port runtime runtime/signing runtime/wire llvm",
+    "owner/peers": "dialect owner/Peer owner/RequestError owner/worker/Port runtime runtime/signing runtime/wire llvm",
     # Connections of a served owner with other ones.
     "owner/links": "owner owner/RequestError owner/peers runtime runtime/signing runtime/stream runtime/wire llvm nng",
-    "owner": "dialect/Part dialect/Signature owner/Dataset owner/MappedFile owner/RequestError owner/ledger owner/links owner/peers owner/process owner/worker/Port runtime runtime/facts runtime/privacy "
+    "owner": "dialect/Part dialect/Signature owner/Dataset owner/MappedFile owner/Patience owner/Peer owner/RequestError owner/ledger owner/links owner/peers owner/process owner/worker/Port runtime runtime/facts runtime/privacy "
     "runtime/signing runtime/stream runtime/terms/Defaults runtime/terms/StepTerms runtime/wire "
     "passes/DependenceSummary passes/PriceLimits dialect llvm nng",
     # The recorder knows torch and the importer knows MLIR: they meet at the trace, which knows neither.

@@ -1,16 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Groups with a member that is busy: steps are repeated, run once, and give what they would have given."""
 
+import signal
 import threading
 import time
 import warnings
 
 import pytest
 import torch
-from owner_process import OwnerProcess
 from parties_support import COLUMNS, close, columns, plain_step, trained
-from test_interrupts import Interrupting, interruptible  # noqa: F401 (a fixture)
-from test_parties_served import ServedHospitals
 
 import _sojourn
 import sojourn
@@ -150,11 +148,20 @@ def test_a_refusal_of_one_member_ends_the_step_at_the_others(pair, code):
     close(pair.total(), pair.expected(), 1e-9)
 
 
-def test_ctrl_c_ends_the_wait(pair, interruptible):  # noqa: F811 (the fixture)
+def test_ctrl_c_ends_the_wait(pair):
     _sojourn.set_busy_pauses(first=60_000, longest=60_000)
     pair.bob.is_busy(1000)
-    with Interrupting(1.5):
-        pair.total()
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    timer = threading.Timer(1.5, signal.raise_signal, [signal.SIGINT])
+    begin = time.monotonic()
+    timer.start()
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            pair.total()
+    finally:
+        timer.join()
+        signal.signal(signal.SIGINT, before)
+    assert time.monotonic() - begin < 10
     assert pair.bob.answered == 1
     pair.bob.is_busy(0)
     close(pair.total(), pair.expected(), 1e-9)
@@ -217,47 +224,3 @@ def test_a_deadline_ends_the_wait(pair, after):
     weights, losses, failure = descent(pair, 6)
     assert failure is None
     close(sojourn.publish(weights), plain_descent(pair, 6)[0], 1e-9)
-
-
-def test_groups_over_served_owners_with_little_memory(tmp_path, rng):
-    """The owners have memory for about one of these steps at a time."""
-
-    class LittleMemory(ServedHospitals):
-        def serve(self, at):
-            settings = self.folders[at] / "owner.toml"
-            settings.write_text("[steps]\nall_arena_bytes = 24_000_000\n")  # an eighth for clients without a key
-            options = ("--peers", self.peers[at], "--config", settings)
-            self.processes[at] = OwnerProcess(self.folders[at], self.addresses[at], *options)
-
-    size = 60_000
-    two = LittleMemory(tmp_path, (60, 48), rng)
-    results, failures, before = {}, [], sojourn.counters()["busy_retries"]
-
-    def run(number):
-        try:
-            parties = sojourn.parties(*(two.owners if number % 2 else reversed(two.owners)))
-            table = parties.rows("patients")
-            for step in range(4):
-                with sojourn.step():
-                    x = torch.stack([table[name] for name in COLUMNS], 1).double().sum(0)
-                    big = torch.arange(size, dtype=torch.float64, device=parties.device) * (number + step)
-                    found = sojourn.publish(x.sum() + big.cumsum(0).sort().values.cumsum(0)[-1])
-                results[number, step] = found.value
-        except Exception as error:
-            failures.append(error)
-
-    threads = [threading.Thread(target=run, args=(number,)) for number in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(240)
-    retries = sojourn.counters()["busy_retries"] - before
-    for owner in two.owners:
-        owner.close()
-    two.close()
-    assert not failures, f"{failures}, {retries} retries"
-    plain = sum(table[name].double().sum() for table in two.data for name in COLUMNS)
-    for (number, step), found in results.items():
-        big = torch.arange(size, dtype=torch.float64) * (number + step)
-        close(found, plain + big.cumsum(0).cumsum(0)[-1], 1e-9)
-    assert len(results) == 16

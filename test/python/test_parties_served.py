@@ -6,6 +6,7 @@ import re
 import socket
 import subprocess
 import sys
+import threading
 import time
 import warnings
 
@@ -384,3 +385,47 @@ def test_a_compiled_program_runs_at_served_owners(served, rng, tmp_path):
     close(torch.stack(found), torch.stack(expected).detach(), 1e-4)
     for name, value in program.state().items():
         close(value, net.state_dict()[name], 1e-4)
+
+
+def test_groups_over_served_owners_with_little_memory(tmp_path, rng):
+    """The owners have memory for about one of these steps at a time."""
+
+    class LittleMemory(ServedHospitals):
+        def serve(self, at):
+            settings = self.folders[at] / "owner.toml"
+            settings.write_text("[steps]\nall_arena_bytes = 24_000_000\n")  # an eighth for clients without a key
+            options = ("--peers", self.peers[at], "--config", settings)
+            self.processes[at] = OwnerProcess(self.folders[at], self.addresses[at], *options)
+
+    size = 60_000
+    two = LittleMemory(tmp_path, (60, 48), rng)
+    results, failures, before = {}, [], sojourn.counters()["busy_retries"]
+
+    def run(number):
+        try:
+            parties = sojourn.parties(*(two.owners if number % 2 else reversed(two.owners)))
+            table = parties.rows("patients")
+            for step in range(4):
+                with sojourn.step():
+                    x = torch.stack([table[name] for name in COLUMNS], 1).double().sum(0)
+                    big = torch.arange(size, dtype=torch.float64, device=parties.device) * (number + step)
+                    found = sojourn.publish(x.sum() + big.cumsum(0).sort().values.cumsum(0)[-1])
+                results[number, step] = found.value
+        except Exception as error:
+            failures.append(error)
+
+    threads = [threading.Thread(target=run, args=(number,)) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(240)
+    retries = sojourn.counters()["busy_retries"] - before
+    for owner in two.owners:
+        owner.close()
+    two.close()
+    assert not failures, f"{failures}, {retries} retries"
+    plain = sum(table[name].double().sum() for table in two.data for name in COLUMNS)
+    for (number, step), found in results.items():
+        big = torch.arange(size, dtype=torch.float64) * (number + step)
+        close(found, plain + big.cumsum(0).cumsum(0)[-1], 1e-9)
+    assert len(results) == 16
