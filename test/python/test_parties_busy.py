@@ -125,7 +125,7 @@ def test_uploads_travel_once(pair):
 def test_a_step_is_given_up_with_what_to_do(pair):
     before = pair.retries()
     _sojourn.set_busy_pauses(first=5, longest=20, most=1_500)
-    pair.bob.is_busy(1000)
+    pair.bob.is_busy(12)
     begin = time.monotonic()
     told = r"at bob: Busy: this owner had no worker process within 500 ms\. It was tried \d+ times in \d s: run fewer"
     with pytest.raises(sojourn.OwnerError, match=told):
