@@ -10,6 +10,7 @@
 
 #include "mlir/IR/MLIRContext.h"
 
+#include <chrono>
 #include <thread>
 
 namespace sojourn::owner::test {
@@ -166,6 +167,10 @@ TEST(Budgets, MemoryIsWaitedFor) {
   });
   std::thread stopping([&] { stopped = true; });
   EXPECT_EQ(errorText(budget.lease(kLocalClient, 30, stopped).takeError()), "the step was stopped");
+  const RequestError busy =
+      takeRequestError(budget.lease(kLocalClient, 30, going, std::chrono::milliseconds(30)).takeError());
+  EXPECT_EQ(busy.code, wire::ErrorCode_Busy);
+  EXPECT_NE(busy.message.find("this owner had no 30 bytes of memory"), std::string::npos) << busy.message;
   stopping.join();
   { auto ended = std::move(*first); }
   { auto ended = std::move(*small); }

@@ -6,6 +6,7 @@
 #include "test/owner/ProcessSupport.h"
 
 #include <cerrno>
+#include <chrono>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
@@ -253,4 +254,21 @@ TEST_F(Processes, DescribeEachProgramInOneOfItsOwn) {
   EXPECT_EQ(seen.size(), 3U);
   codes.clear();
   EXPECT_EQ(house->count(), 0U) << "they end with their programs";
+}
+
+/// While all are busy, a session waits as long as its patience lasts, and gets that of an idle one.
+TEST_F(Processes, AreWaitedForWithPatience) {
+  Limits limits;
+  limits.processes = 2; // one of which is for proofs
+  start(limits);
+  SessionPort one(house), other(house);
+  ASSERT_TRUE(bool(one.begin(nullptr, {})));
+  auto begun = other.begin(nullptr, std::chrono::milliseconds(50));
+  ASSERT_FALSE(bool(begun));
+  const RequestError error = takeRequestError(begun.takeError());
+  EXPECT_EQ(error.code, sojourn_wire::ErrorCode_Busy);
+  EXPECT_NE(error.message.find("this owner had no worker process within 50 ms"), std::string::npos) << error.message;
+  one.rest();
+  begun = other.begin(nullptr, std::chrono::seconds(20));
+  EXPECT_TRUE(bool(begun)) << llvm::toString(begun.takeError());
 }

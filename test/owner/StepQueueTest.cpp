@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Who gets the next place: counts of a model kept here, and random traffic of several accounts.
 #include "owner/StepQueue.h"
+#include "owner/RequestError.h"
 
 #include "test/owner/Support.h"
 
@@ -116,6 +117,22 @@ TEST_F(Queue, StoppedStepsLeaveIt) {
   watched.remove(waiting);
   first.reset();
   EXPECT_TRUE(enter("ada", Lane::large)) << "the place of the step that left is nobody's";
+}
+
+TEST_F(Queue, PatienceEndsAWait) {
+  auto first = enter("ada", Lane::large), second = enter("ada", Lane::large);
+  RunningStep step;
+  const auto begin = std::chrono::steady_clock::now();
+  auto place = queue.enter("ada", Lane::large, steps, step, std::chrono::milliseconds(50));
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(5));
+  ASSERT_FALSE(bool(place));
+  const RequestError error = takeRequestError(place.takeError());
+  EXPECT_EQ(error.code, wire::ErrorCode_Busy);
+  EXPECT_NE(error.message.find("this owner had no place among its steps within 50 ms"), std::string::npos);
+  EXPECT_EQ(queue.counts(Lane::large), (std::pair<size_t, size_t>(2, 0))) << "it waits no longer";
+  first.reset();
+  auto third = queue.enter("ada", Lane::large, steps, step, std::chrono::milliseconds(50));
+  EXPECT_TRUE(bool(third)) << llvm::toString(third.takeError());
 }
 
 /// Two accounts with unequal numbers of threads get about the same time.
