@@ -62,6 +62,7 @@ TARGETS = {
         Target("tables", "fuzz-owner", "files"),
         Target("artifacts", "fuzz-artifacts", "files"),
         Target("worker", "fuzz-owner", "requests"),
+        Target("frames", "fuzz-owner", "steps"),
     )
 }
 PROGRAMS = sorted({target.program for target in TARGETS.values()})

@@ -356,6 +356,31 @@ def changes():
         yield name, struct.pack("<BBHBBH", *change, 0)
 
 
+WHATS = (
+    "kind sequence attempt step exchange digest code endedBy size terms group key "
+    "twice insert earlier drop later head byte cut connect"
+).split()
+
+
+def frames():
+    """Changes of frames of a member: message, member, frame, kind of change, value, index, place (PeerChanges.h)."""
+
+    def change(message, member, frame, what, value=0, index=0, place=0):
+        return struct.pack("<BBBBBBH", message, member, frame, WHATS.index(what), value, index, place)
+
+    key = change(1, 0, 1, "insert", 4)
+    yield "unchanged", b""
+    yield "key-twice", key + key + change(1, 0, 1, "drop")
+    yield "key-of-another", change(0, 1, 0, "key")
+    yield "size-of-terms", change(2, 0, 2, "size", 8)
+    yield "ready-first", change(0, 0, 1, "insert", 1)
+    yield "end-of-later", change(1, 0, 1, "insert", 2, 4)
+    yield "point-falls", change(1, 0, 1, "sequence", 255)
+    yield "exchange", change(2, 1, 2, "exchange", 1)
+    yield "bytes", change(3, 0, 1, "byte", 3, 0, 40)
+    yield "handshake", change(2, 0, 0, "connect", 1, 3, 17)
+
+
 def write(target, name, data):
     folder = pathlib.Path(*sys.argv[1:2] or [CORPUS]) / target
     folder.mkdir(parents=True, exist_ok=True)
@@ -379,7 +404,13 @@ def main():
                 write("programs", f"{session.__name__.replace('_', '-')}-{at}", program)
     for at, program in enumerate(joint()):
         write("programs", f"joint-{at}", program)
-    for target, files in (("artifacts", artifacts), ("tables", tables), ("settings", settings), ("worker", changes)):
+    for target, files in (
+        ("artifacts", artifacts),
+        ("tables", tables),
+        ("settings", settings),
+        ("worker", changes),
+        ("frames", frames),
+    ):
         for name, content in files():
             write(target, name, content)
 
