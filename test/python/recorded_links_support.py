@@ -1,0 +1,109 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Links between served owners with somebody in the middle who writes down all that crosses."""
+
+import contextlib
+import socket
+import struct
+import threading
+from dataclasses import dataclass
+
+import numpy as np
+from frames_support import HEAD
+from served_parties_support import ServedHospitals
+
+PEER = 2  # the kind of frames between owners
+FIELDS = struct.Struct("<32s32sQQIIBBBBI")  # owner/peers/FrameBytes.h
+TERMS = 0
+
+
+@dataclass(frozen=True)
+class Frame:
+    sender: int
+    receiver: int
+    kind: int
+    exchange: int
+    terms: bytes
+
+    @property
+    def shape(self):
+        return self.kind, self.exchange, len(self.terms)
+
+    def words(self) -> np.ndarray:
+        return np.frombuffer(self.terms, dtype=np.uint64)
+
+
+class Tap:
+    """One link: passes bytes on, and keeps them by direction."""
+
+    def __init__(self, path: str, target: str):
+        self.forth, self.back = [], []  # parts of bytes: of the one that dials, and of the other one
+        self._target = target.removeprefix("ipc://")
+        self._listener = socket.socket(socket.AF_UNIX)
+        self._listener.bind(path)
+        self._listener.listen()
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def _accept(self):
+        with contextlib.suppress(OSError):
+            while True:
+                near, _ = self._listener.accept()
+                far = socket.socket(socket.AF_UNIX)
+                try:
+                    far.connect(self._target)
+                except OSError:  # it does not listen yet
+                    near.close()
+                    continue
+                for source, target, kept in ((near, far, self.forth), (far, near, self.back)):
+                    threading.Thread(target=self._pump, args=(source, target, kept), daemon=True).start()
+
+    @staticmethod
+    def _pump(source, target, kept):
+        with contextlib.suppress(OSError):
+            while data := source.recv(1 << 16):
+                kept.append(data)
+                target.sendall(data)
+        for each in (source, target):
+            with contextlib.suppress(OSError):
+                each.shutdown(socket.SHUT_RDWR)
+
+    def close(self):
+        self._listener.close()
+
+
+def frames_in(parts: list[bytes], sender: int, receiver: int) -> list[Frame]:
+    """The frames of one direction; handshakes and signs of life are left out."""
+    data, at, found = b"".join(parts), 0, []
+    while at + HEAD.size <= len(data):
+        _, kind, _, size, _ = HEAD.unpack_from(data, at)
+        body = data[at + HEAD.size : at + HEAD.size + size]
+        at += HEAD.size + size
+        if kind == PEER and size:
+            fields = FIELDS.unpack_from(body)
+            found.append(Frame(sender, receiver, fields[6], fields[5], body[FIELDS.size :]))
+    return found
+
+
+class TappedHospitals(ServedHospitals):
+    """Served owners whose links all pass by a tap."""
+
+    def __init__(self, *arguments, **options):
+        self.taps: dict[tuple[int, int], Tap] = {}
+        super().__init__(*arguments, **options)
+
+    def way(self, at, other) -> str:
+        path = f"{self.folders[at]}/to-{other}.sock"
+        self.taps[at, other] = Tap(path, self.peers[other])
+        return f"ipc://{path}"
+
+    def frames(self) -> dict[tuple[int, int], list[Frame]]:
+        """By sender and receiver, in order."""
+        ways = {}
+        for (at, other), tap in self.taps.items():
+            for sender, receiver, parts in ((at, other, tap.forth), (other, at, tap.back)):
+                ways.setdefault((sender, receiver), []).extend(frames_in(parts, sender, receiver))
+        return ways
+
+    def close(self):
+        super().close()
+        for tap in self.taps.values():
+            tap.close()
