@@ -222,7 +222,15 @@ def analysis(arguments):
 
 
 def parties(arguments):
-    """Steps of groups beside those of one owner; see tools/bench_parties.py."""
+    """Steps of groups beside those of one owner; see tools/bench_parties.py and tools/bench_networks.py."""
+    if arguments.networks:
+        import bench_networks  # loads torch and the package
+
+        found = bench_networks.measure(arguments.rounds)
+        bench_networks.show(found)
+        arguments.json.write_text(json.dumps(found, indent=1) + "\n")
+        console.print(f"JSON: {arguments.json}", highlight=False)
+        return
     import bench_groups  # loads torch and the package, as the next
     import bench_parties
 
@@ -316,6 +324,9 @@ def main():
     )
     parser.add_argument(
         "--parties", action="store_true", help="compare steps of groups of owners with those of one owner"
+    )
+    parser.add_argument(
+        "--networks", action="store_true", help="with --parties: networks on images alone, beside their bounds"
     )
     parser.add_argument(
         "--channels", action="store_true", help="what times tell of private rows; see tools/bench --channels --help"

@@ -1,0 +1,303 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Networks on images over served owners, beside their bounds: `tools/bench --parties --networks`.
+
+Joint steps, in the clear and under masks, are taken in turns with the members' steps on their own rows. A bound is made
+of parts that are measured alone: the bytes between members over one Unix socket between two processes, one member's
+masks after another on the machine's cores, and the round trip of a head and its fields over such a socket. And the mean
+of a model's copies at three owners, beside a copy of as many bytes over a socket.
+"""
+
+import contextlib
+import ctypes
+import ctypes.util
+import os
+import pathlib
+import socket
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from rich.console import Console
+from rich.table import Table
+from torch import nn
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "build/python"))
+
+from members import Members
+
+import sojourn
+
+console = Console(width=150)
+ROWS, CLASSES = 1_920, 10
+MEMBERS = (2, 3, 5)
+FRAME_BYTES = 32 + 96  # of a frame without terms
+#: Of the bound of a network whose sums are large, and of the mean of copies.
+LINKS_MOST, COPIES_MOST = 1.3, 2.5
+
+
+@dataclass(frozen=True)
+class Case:
+    name: str
+    network: Callable[[], nn.Module]
+    size: int
+    shape: tuple[int, ...]  # of the column of a row
+    bound: str  # "links": own + 1.3 x (bytes and masks); "trips": own + two round trips; "own": 1.25 x own
+
+
+CASES = (
+    Case("MLP 32-64-2", lambda: nn.Sequential(nn.Linear(32, 64), nn.ReLU(), nn.Linear(64, 2)), 64, (32,), "trips"),
+    Case(
+        "MLP 784-256-256-10",
+        lambda: nn.Sequential(nn.Linear(784, 256), nn.ReLU(), nn.Linear(256, 256), nn.ReLU(), nn.Linear(256, CLASSES)),
+        96,
+        (784,),
+        "links",
+    ),
+    Case(
+        "CNN 28x28",
+        lambda: nn.Sequential(
+            nn.Conv2d(1, 16, 5),
+            nn.ReLU(),
+            nn.MaxPool2d(2),
+            nn.Conv2d(16, 16, 5),
+            nn.ReLU(),
+            nn.MaxPool2d(2),
+            nn.Flatten(),
+            nn.Linear(256, CLASSES),
+        ),
+        96,
+        (1, 28, 28),
+        "own",
+    ),
+)
+
+
+def columns(case: Case, rows: int, seed: int) -> dict[str, torch.Tensor]:
+    x = torch.randn(rows, *case.shape, generator=torch.Generator().manual_seed(seed))
+    return {"x": x, "y": (x.flatten(1).sum(1) > 0).long()}
+
+
+class RawLink:
+    """A Unix socket to a process that reads all, and answers with a byte."""
+
+    def __init__(self):
+        self.near, far = socket.socketpair()
+        self.child = os.fork()
+        if self.child == 0:
+            self.near.close()
+            with contextlib.suppress(OSError):
+                self._echo(far)
+            os._exit(0)
+        far.close()
+
+    @staticmethod
+    def _echo(far) -> None:
+        memory = memoryview(bytearray(1 << 20))
+        while head := far.recv(8, socket.MSG_WAITALL):
+            left = int.from_bytes(head, "little")
+            while left > 0:
+                left -= far.recv_into(memory, min(left, len(memory)))
+            far.sendall(b"!")
+
+    def seconds(self, size: int) -> float:
+        """Of so many bytes there, and one back."""
+        data = bytes(size)
+        begin = time.perf_counter()
+        self.near.sendall(size.to_bytes(8, "little") + data[:FRAME_BYTES])
+        self.near.sendall(memoryview(data)[FRAME_BYTES:])
+        self.near.recv(1)
+        return time.perf_counter() - begin
+
+    def close(self) -> None:
+        self.near.close()
+        os.waitpid(self.child, 0)
+
+
+def masks_seconds(size: int, members: int) -> float:
+    """Of the streams of all members for terms of so many bytes each, on as many cores as there are."""
+    sodium = ctypes.CDLL(ctypes.util.find_library("sodium"))
+    out, key = ctypes.create_string_buffer(max(1, size)), bytes(40)
+    begin = time.perf_counter()
+    for _ in range(members - 1):
+        sodium.crypto_stream_chacha20(out, ctypes.c_ulonglong(size), key[:8], key[8:])
+    return (time.perf_counter() - begin) * members / min(members, os.cpu_count() or 1)
+
+
+def replayed(places, size: int) -> Callable[[], float]:
+    """A step of models on tables, all in one message to each owner; returns its seconds."""
+    models = [model for model, _ in places]
+    optimizers = [torch.optim.SGD(model.parameters(), lr=0.01) for model in models]
+
+    @sojourn.step(replay=True)
+    def train(*batches):
+        losses = []
+        for (x, y), model, optimizer in zip(batches, models, optimizers):
+            optimizer.zero_grad()
+            losses.append(nn.functional.cross_entropy(model(x), y))
+            losses[-1].backward()
+            optimizer.step()
+        return losses
+
+    drawn = [iter(table.batches("x", label="y", size=size, epochs=10_000, drop_last=True)) for _, table in places]
+
+    def take() -> float:
+        batches = [next(each) for each in drawn]
+        begin = time.perf_counter()
+        train(*batches)
+        return time.perf_counter() - begin
+
+    for _ in range(6):  # traced, then replayed
+        take()
+    return take
+
+
+def measure_case(case: Case, members: int, rounds: int, folder: pathlib.Path, tick) -> dict:
+    tables = [columns(case, ROWS // members, at) for at in range(members)]
+    with Members(folder, tables, "t") as served, contextlib.ExitStack() as ends:
+        owners = [ends.enter_context(sojourn.connect(address)) for address in served.addresses]
+        torch.manual_seed(0)
+        own = [(case.network().to(owner.device), owner.dataset("t")) for owner in owners]
+        steps = {"own": replayed(own, max(1, case.size // members))}
+        for kind in ("clear", "masked")[: 2 if members > 2 else 1]:
+            group = sojourn.parties(*owners, sums=kind)
+            ends.callback(group.close)
+            steps[kind] = replayed([(case.network().to(group.device), group.rows("t"))], case.size)
+        between = {}
+        for kind, take in steps.items():
+            before = served.bytes_between()
+            for _ in range(4):
+                take()
+            between[kind] = (served.bytes_between() - before) // 4
+        link = RawLink()
+        ends.callback(link.close)
+        taken: dict[str, list[float]] = {kind: [] for kind in (*steps, "trip", "masks", *map("bytes_{}".format, steps))}
+        numbers = sum(parameter.numel() for parameter in case.network().parameters())
+        for _ in range(rounds):
+            for kind, take in steps.items():
+                taken[kind].append(take())
+                taken[f"bytes_{kind}"].append(link.seconds(max(FRAME_BYTES, between[kind])))
+            taken["trip"].append(min(link.seconds(FRAME_BYTES) for _ in range(10)))
+            taken["masks"].append(masks_seconds(8 * numbers, members))
+            tick()
+    us = {kind: 1e6 * statistics.median(times) for kind, times in taken.items()}
+    kinds = [kind for kind in steps if kind != "own"]
+    return {
+        "network": case.name,
+        "members": members,
+        "bound": case.bound,
+        "us": us,
+        "between": between,
+        "ratio": {kind: statistics.median(a / b for a, b in zip(taken[kind], taken["own"])) for kind in kinds},
+        "of_bound": {kind: us[kind] / bound_of(case.bound, us, kind) for kind in kinds},
+    }
+
+
+def bound_of(bound: str, us: dict[str, float], kind: str) -> float:
+    if bound == "own":
+        return 1.25 * us["own"]
+    if bound == "trips":
+        return us["own"] + 2 * us["trip"]
+    return us["own"] + LINKS_MOST * (us[f"bytes_{kind}"] + (us["masks"] if kind == "masked" else 0))
+
+
+def measure_average(rounds: int, folder: pathlib.Path, tick) -> dict:
+    """The mean of three copies of 2.5 million numbers, beside their bytes over a socket."""
+    torch.manual_seed(0)
+    side = 1_581
+    network = nn.Linear(side, side)
+    with Members(folder, [{"y": torch.arange(4)}] * 3, "t") as served, contextlib.ExitStack() as ends:
+        owners = [ends.enter_context(sojourn.connect(address)) for address in served.addresses]
+        group = ends.enter_context(contextlib.closing(sojourn.parties(*owners)))
+        copies = {owner: nn.Linear(side, side).to(owner.device) for owner in owners}
+        model = network.to(group.device)
+        link = RawLink()
+        ends.callback(link.close)
+        size = 4 * sum(parameter.numel() for parameter in network.parameters())
+        taken: dict[str, list[float]] = {"average": [], "copy": []}
+        for number in range(rounds + 3):
+            begin = time.perf_counter()
+            sojourn.average(model, copies)
+            sojourn.flush()
+            times = {"average": time.perf_counter() - begin, "copy": link.seconds(size)}
+            for kind, seconds in times.items():
+                if number >= 3:
+                    taken[kind].append(seconds)
+            tick()
+        before = served.bytes_between()
+        sojourn.average(model, copies)
+        sojourn.flush()
+        between = served.bytes_between() - before
+    ms = {kind: 1e3 * statistics.median(times) for kind, times in taken.items()}
+    return {"bytes": size, "between": between, "ms": ms, "ratio": ms["average"] / ms["copy"]}
+
+
+def measure(rounds: int) -> dict:
+    torch.set_num_threads(1)
+    from rich.progress import Progress
+
+    cases = [(case, members) for case in CASES for members in MEMBERS]
+    with Progress(console=console, transient=True) as progress:
+        bar = progress.add_task("networks", total=(len(cases) + 1) * rounds + 3)
+        found = []
+        for case, members in cases:
+            with tempfile.TemporaryDirectory(prefix="sojourn-bench-") as folder:
+                progress.update(bar, description=f"{case.name}, {members} owners")
+                found.append(measure_case(case, members, rounds, pathlib.Path(folder), lambda: progress.advance(bar)))
+        with tempfile.TemporaryDirectory(prefix="sojourn-bench-") as folder:
+            progress.update(bar, description="mean of copies")
+            average = measure_average(rounds, pathlib.Path(folder), lambda: progress.advance(bar))
+    return {"networks": found, "average": average}
+
+
+BOUNDS = {
+    "own": "1.25 x own",
+    "trips": "own + 2 round trips",
+    "links": f"own + {LINKS_MOST} x (bytes + masks)",
+}
+
+
+def show(found: dict) -> None:
+    table = Table(title="replayed training steps of served owners, beside their bounds (medians of paired rounds)")
+    titles = (
+        "network",
+        "owners",
+        "own us",
+        "sums",
+        "joint us",
+        "/own",
+        "between, B",
+        "bytes us",
+        "masks us",
+        "trip us",
+    )
+    for title in (*titles, "bound", "/bound"):
+        table.add_column(title, justify="left" if title in ("network", "bound", "sums") else "right")
+    for case in found["networks"]:
+        us = case["us"]
+        for kind, ratio in case["ratio"].items():
+            table.add_row(
+                case["network"],
+                str(case["members"]),
+                f"{us['own']:.0f}",
+                kind,
+                f"{us[kind]:.0f}",
+                f"{ratio:.2f}",
+                f"{case['between'][kind]:.0f}",
+                f"{us[f'bytes_{kind}']:.0f}",
+                f"{us['masks']:.0f}" if kind == "masked" else "-",
+                f"{us['trip']:.0f}",
+                BOUNDS[case["bound"]],
+                f"{case['of_bound'][kind]:.2f}",
+            )
+    console.print(table)
+    average = found["average"]
+    console.print(
+        f"mean of copies of {average['bytes'] / 1e6:.1f} MB at three owners: {average['ms']['average']:.1f} ms, "
+        f"{average['between'] / 1e6:.1f} MB between them; as many bytes over a socket once: "
+        f"{average['ms']['copy']:.1f} ms; {average['ratio']:.2f} times it (bound: {COPIES_MOST})",
+        highlight=False,
+    )
