@@ -95,6 +95,8 @@ public:
   llvm::Expected<bool> hasChanged();
   /// In order of registration.
   llvm::Expected<std::shared_ptr<const std::vector<DatasetRecord>>> datasets();
+  /// Whether there is a dataset of this name, without the list of all.
+  llvm::Expected<bool> isNamed(const std::string &name);
   /// The policy that stands in the books now, whoever entered it; private for a version that is not (or no longer)
   /// there. One that was open when other rows replaced it has the policy of these.
   llvm::Expected<Policy> policy(const Source &source);

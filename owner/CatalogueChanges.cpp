@@ -130,13 +130,18 @@ llvm::Error Catalogue::replaceDataset(const DatasetRecord &old, const DatasetRec
   });
 }
 
-llvm::Error Catalogue::checkNamed(const std::string &name) {
+llvm::Expected<bool> Catalogue::isNamed(const std::string &name) {
   Statement read(database, "SELECT 1 FROM datasets WHERE name = ?");
   const int state = read.bind(name).step();
-  if (state == SQLITE_DONE) {
-    return failure("no dataset is named '" + name + "'; 'sojourn-owner datasets' lists all datasets");
-  }
-  return state == SQLITE_ROW ? llvm::Error::success() : lastError("reading a dataset");
+  return state == SQLITE_ROW || state == SQLITE_DONE ? llvm::Expected<bool>(state == SQLITE_ROW)
+                                                     : lastError("reading a dataset");
+}
+
+llvm::Error Catalogue::checkNamed(const std::string &name) {
+  auto found = isNamed(name);
+  return !found   ? found.takeError()
+         : *found ? llvm::Error::success()
+                  : failure("no dataset is named '" + name + "'; 'sojourn-owner datasets' lists all datasets");
 }
 
 llvm::Error Catalogue::setDescription(const std::string &name, const Description &description) {

@@ -337,6 +337,10 @@ llvm::Expected<std::shared_ptr<const LoadedDataset>> Store::find(const std::stri
   if (auto found = loaded.find(name); found != loaded.end()) {
     return found->second;
   }
+  auto isNamed = books->isNamed(name); // a new table's name is not, and the list of all grows with them
+  if (!isNamed || !*isNamed) {
+    return isNamed ? llvm::Expected<std::shared_ptr<const LoadedDataset>>(nullptr) : isNamed.takeError();
+  }
   auto records = books->datasets();
   if (!records) {
     return records.takeError();
