@@ -469,7 +469,7 @@ size_t count(const char *name, size_t otherwise) {
 
 TEST(Joint, RandomStepsInPartsAndPooled) {
   std::mt19937_64 dice = freshRandom();
-  const size_t programs = count("SOJOURN_JOINT_PROGRAMS", 600);
+  const size_t programs = count("SOJOURN_JOINT_PROGRAMS", 5000);
   size_t refused = 0;
   Covered covered;
   for (size_t i = 0; i < programs; ++i) {
