@@ -68,6 +68,26 @@ class Parties(Connected):
             raise Error(f"where takes a tensor on {self.device}, got {checks.shown(tensor)}")
         return where(tensor) or "not computed yet: its step has not run"
 
+    def programs(self, with_text: bool = False) -> list[dict]:
+        """The joint programs in the logs of all members, in the order of the first one's, newest last.
+
+        Of each: hash, client, ops, `runs` as a list, of each member in the order of the group, and, if `with_text`, the IR
+        with the place of each value and what members send in each exchange. Members of this process only: the log of a
+        served owner is read by its data owner, with `sojourn-owner programs`. Raises `Refused` there.
+        """
+        checks.flag("with_text", with_text)
+        heading = f"// a step of {len(self.owners)} owners\n"
+        first, *others = (
+            {(program["hash"], program["client"]): program for program in owner.programs(True)} for owner in self.owners
+        )
+        found = []
+        for key, program in first.items():
+            if program["text"].startswith(heading) and all(key in other for other in others):
+                joint = {name: program[name] for name in ("hash", "client", "ops")}
+                joint["runs"] = [member[key]["runs"] for member in (first, *others)]
+                found.append({**joint, "text": program["text"]} if with_text else joint)
+        return found
+
     def __repr__(self) -> str:
         owners = ", ".join(owner.address for owner in self.owners)
         return f"Parties({owners}, device='{self.device}', sums='{self.sums}')"

@@ -183,6 +183,8 @@ def test_the_log_shows_what_members_exchange(served, rng):
         loss.backward()
         told = sojourn.publish(weights.grad)
     assert told.value.shape == (3, 5)
+    with pytest.raises(sojourn.Refused, match="the data owner reads it with 'sojourn-owner programs'"):
+        parties.programs()
     listed = three.command(1, "programs").splitlines()
     texts = [
         three.command(1, "programs", "--text", line.split()[0]) for line in listed if re.match(r"[0-9a-f]{16} ", line)

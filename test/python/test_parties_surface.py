@@ -139,3 +139,26 @@ def test_each_member_profiles_its_part(tmp_path):
         assert len(texts) == 2 and all(": 3 runs, " in text for text in texts), texts  # before and after the exchange
         assert sum("read_rows" in text for text in texts) == 1
         assert (tmp_path / str(at) / "trace.json").exists()
+
+
+def test_the_logs_of_all_members_as_one_list(group):
+    table, alice = group.rows("patients"), group.owners[0]
+    assert group.programs() == []
+    for _ in range(3):
+        table["age"].sum().item()
+    (table["age"] * 2).cpu()
+    alice.dataset("patients")["dose"].sum().item()  # at one member alone
+    with sojourn.parties(*group.owners[:2]) as pair:
+        pair.rows("patients")["dose"].sum().item()
+        assert [len(each["runs"]) for each in pair.programs()] == [2]
+    found = group.programs()
+    assert [(set(each), each["runs"]) for each in found] == [
+        ({"hash", "client", "ops", "runs"}, [3, 3, 3]),
+        ({"hash", "client", "ops", "runs"}, [1, 1, 1]),
+    ]
+    logs = [{each["hash"]: each["ops"] for each in owner.programs()} for owner in group.owners]
+    for each in found:
+        assert all(log[each["hash"]] == each["ops"] for log in logs)
+    texts = [each["text"] for each in group.programs(with_text=True)]
+    assert "// exchange 0, sums over roles 0, 1 and 2: tensor<f32> (" in texts[0]
+    assert all("test_parties_surface.py" in text and "parts: " in text for text in texts)

@@ -147,6 +147,7 @@ CALLS = {
     ),
     "Parties": Call(lambda w: sojourn.Parties, lambda w: {"owners": ()}, {"session": [*TEXT, "local"]}),
     "Parties.rows": Call(lambda w: lambda tables: w.group.rows(tables, w.table), lambda w: {}, {"tables": [*TEXT, 7]}),
+    "Parties.programs": Call(lambda w: w.group.programs, lambda w: {}, {"with_text": FLAG}),
     "Parties.where": Call(lambda w: w.group.where, lambda w: {}, {"tensor": TEXT}),
     "average": Call(
         lambda w: sojourn.average,
