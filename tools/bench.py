@@ -226,7 +226,7 @@ def parties(arguments):
     if arguments.networks:
         import bench_networks  # loads torch and the package
 
-        found = bench_networks.measure(arguments.rounds)
+        found = bench_networks.measure(arguments.rounds, arguments.flower)
         bench_networks.show(found)
         arguments.json.write_text(json.dumps(found, indent=1) + "\n")
         console.print(f"JSON: {arguments.json}", highlight=False)
@@ -327,6 +327,11 @@ def main():
     )
     parser.add_argument(
         "--networks", action="store_true", help="with --parties: networks on images alone, beside their bounds"
+    )
+    parser.add_argument(
+        "--flower",
+        metavar="PYTHON",
+        help="with --networks: one with flwr[simulation], whose rounds are measured beside",
     )
     parser.add_argument(
         "--channels", action="store_true", help="what times tell of private rows; see tools/bench --channels --help"

@@ -2,8 +2,8 @@
 """Rounds of Flower (flwr) in one process group: part of `tools/bench --parties --networks --flower PYTHON`.
 
 That Python has flwr with its simulation: `pip install "flwr[simulation]==1.42.0"`, in a folder of its own. Three clients
-take the local steps of `bench_networks.local_round`, on the same rows and weights; prints the seconds between the ends
-of rounds as JSON.
+take the local steps of `bench_networks.measure_round`, on rows and weights of the same kind; prints the seconds between
+the ends of rounds as JSON.
 """
 
 import json
@@ -31,7 +31,7 @@ def rows(seed: int) -> tuple[torch.Tensor, torch.Tensor]:
     return x, (x.sum(1) > 0).long()
 
 
-class Client(NumPyClient):
+class Client(NumPyClient):  # type: ignore[misc]  # flwr is in another environment
     def __init__(self, number: int):
         self.x, self.y = rows(number)
 

@@ -3,17 +3,20 @@
 
 Joint steps, in the clear and under masks, are taken in turns with the members' steps on their own rows. A bound is made
 of parts that are measured alone: the bytes between members over one Unix socket between two processes, one member's
-masks after another on the machine's cores, and the round trip of a head and its fields over such a socket. And the mean
-of a model's copies at three owners, beside a copy of as many bytes over a socket.
+masks after another on the machine's cores, and the round trip of a head and its fields over such a socket. Then the mean
+of a model's copies at three owners, beside a copy of as many bytes over a socket; and rounds of local training, beside
+those of Flower where `--flower` names a Python that has it (bench_flower.py).
 """
 
 import contextlib
 import ctypes
 import ctypes.util
+import json
 import os
 import pathlib
 import socket
 import statistics
+import subprocess
 import sys
 import tempfile
 import time
@@ -105,7 +108,7 @@ class RawLink:
 
     def seconds(self, size: int) -> float:
         """Of so many bytes there, and one back."""
-        data = bytes(size)
+        data = b"x" * size
         begin = time.perf_counter()
         self.near.sendall(size.to_bytes(8, "little") + data[:FRAME_BYTES])
         self.near.sendall(memoryview(data)[FRAME_BYTES:])
@@ -232,16 +235,58 @@ def measure_average(rounds: int, folder: pathlib.Path, tick) -> dict:
         sojourn.flush()
         between = served.bytes_between() - before
     ms = {kind: 1e3 * statistics.median(times) for kind, times in taken.items()}
-    return {"bytes": size, "between": between, "ms": ms, "ratio": ms["average"] / ms["copy"]}
+    ratio = statistics.median(a / b for a, b in zip(taken["average"], taken["copy"]))
+    return {"bytes": size, "between": between, "ms": ms, "ratio": ratio}
 
 
-def measure(rounds: int) -> dict:
+#: Of a round of local training: owners, rows of each, rows of a step, steps. As bench_flower.py has them.
+ROUND_OWNERS, ROUND_ROWS, ROUND_SIZE, ROUND_STEPS = 3, 640, 32, 8
+
+
+def measure_round(rounds: int, folder: pathlib.Path, tick) -> list[float]:
+    """Seconds of rounds of local steps at three owners, each followed by the mean of their models, which the client
+    reads and sends to them."""
+    case = CASES[1]
+    tables = [columns(case, ROUND_ROWS, at) for at in range(ROUND_OWNERS)]
+    with Members(folder, tables, "t") as served, contextlib.ExitStack() as ends:
+        owners = [ends.enter_context(sojourn.connect(address)) for address in served.addresses]
+        group = ends.enter_context(contextlib.closing(sojourn.parties(*owners)))
+        torch.manual_seed(0)
+        model = case.network().to(group.device)
+        copies = {owner: case.network().to(owner.device) for owner in owners}
+        take = replayed([(copies[owner], owner.dataset("t")) for owner in owners], ROUND_SIZE)
+        seconds = []
+        for _ in range(rounds + 2):
+            begin = time.perf_counter()
+            for _ in range(ROUND_STEPS):
+                take()
+            sojourn.average(model, copies)
+            mean = sojourn.publish(model.state_dict())
+            for copy in copies.values():
+                copy.load_state_dict(mean)
+            sojourn.flush()
+            seconds.append(time.perf_counter() - begin)
+            tick()
+    return seconds[2:]
+
+
+def flower_rounds(python: str, rounds: int) -> list[float]:
+    """The same of Flower, by a Python that has it; torch is this one's."""
+    variables = {**os.environ, "PYTHONPATH": str(pathlib.Path(torch.__file__).parents[1])}
+    command = [python, str(pathlib.Path(__file__).with_name("bench_flower.py")), str(rounds + 1)]
+    done = subprocess.run(command, env=variables, capture_output=True, text=True)
+    if done.returncode != 0:
+        raise SystemExit(f"{python} runs no rounds of Flower (flwr[simulation]==1.42.0):\n{done.stderr[-2000:]}")
+    return json.loads(done.stdout.splitlines()[-1])[1:]  # its processes start in the first
+
+
+def measure(rounds: int, flower: str | None = None) -> dict:
     torch.set_num_threads(1)
     from rich.progress import Progress
 
     cases = [(case, members) for case in CASES for members in MEMBERS]
     with Progress(console=console, transient=True) as progress:
-        bar = progress.add_task("networks", total=(len(cases) + 1) * rounds + 3)
+        bar = progress.add_task("networks", total=(len(cases) + 2) * rounds + 5)
         found = []
         for case, members in cases:
             with tempfile.TemporaryDirectory(prefix="sojourn-bench-") as folder:
@@ -250,7 +295,11 @@ def measure(rounds: int) -> dict:
         with tempfile.TemporaryDirectory(prefix="sojourn-bench-") as folder:
             progress.update(bar, description="mean of copies")
             average = measure_average(rounds, pathlib.Path(folder), lambda: progress.advance(bar))
-    return {"networks": found, "average": average}
+        with tempfile.TemporaryDirectory(prefix="sojourn-bench-") as folder:
+            progress.update(bar, description="local rounds")
+            local = {"sojourn": measure_round(rounds, pathlib.Path(folder), lambda: progress.advance(bar))}
+            local |= {"flower": flower_rounds(flower, rounds)} if flower else {}
+    return {"networks": found, "average": average, "rounds": local}
 
 
 BOUNDS = {
@@ -301,3 +350,9 @@ def show(found: dict) -> None:
         f"{average['ms']['copy']:.1f} ms; {average['ratio']:.2f} times it (bound: {COPIES_MOST})",
         highlight=False,
     )
+    for name, seconds in found["rounds"].items():
+        console.print(
+            f"round of {ROUND_STEPS} local steps of {CASES[1].name} at each of {ROUND_OWNERS}, {name}: "
+            f"{1e3 * statistics.median(seconds):.1f} ms",
+            highlight=False,
+        )
