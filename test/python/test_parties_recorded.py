@@ -100,6 +100,14 @@ def test_terms_are_uniform_and_nobodys_part_is_seen(tapped):
             expect_uniform(words, f"from {sender} to {receiver}")
             expect_uniform(words - parts[sender][here], f"masks from {sender} to {receiver}")
         expect_uniform(masked[0] - masked[1], "the same part in two groups")
+    for sender in range(3):  # no mask is used twice, wherever it goes
+        masks = [
+            each.words() - parts[sender][receiver * third : (receiver + 1) * third]
+            for (way, receiver), frames in terms.items()
+            for each in frames
+            if way == sender and each.exchange == 0
+        ]
+        assert len(np.unique(np.concatenate(masks))) == 2 * third * groups
     for member in range(3):  # reads all its links, both ways
         for group in range(groups):
             came, left = (
