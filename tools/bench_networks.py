@@ -3,9 +3,11 @@
 
 Joint steps, in the clear and under masks, are taken in turns with the members' steps on their own rows. A bound is made
 of parts that are measured alone: the bytes between members over one Unix socket between two processes, one member's
-masks after another on the machine's cores, and the round trip of a head and its fields over such a socket. Then the mean
-of a model's copies at three owners, beside a copy of as many bytes over a socket; and rounds of local training, beside
-those of Flower where `--flower` names a Python that has it (bench_flower.py).
+masks after another on the machine's cores, and the round trip of a head and its fields over such a socket. "waits" is
+the time that a step which adds up one number of each member takes beyond such steps of the members alone.
+
+Then the mean of a model's copies at three owners, beside a copy of as many bytes over a socket; and rounds of local
+training, beside those of Flower where `--flower` names a Python that has it (bench_flower.py).
 """
 
 import contextlib
@@ -34,7 +36,7 @@ from members import Members
 
 import sojourn
 
-console = Console(width=150)
+console = Console(width=160)
 ROWS, CLASSES = 1_920, 10
 MEMBERS = (2, 3, 5)
 FRAME_BYTES = 32 + 96  # of a frame without terms
@@ -131,14 +133,17 @@ def masks_seconds(size: int, members: int) -> float:
 
 
 def replayed(places, size: int) -> Callable[[], float]:
-    """A step of models on tables, all in one message to each owner; returns its seconds."""
+    """A step of models on tables, all in one message to each owner; returns its seconds. Without a model: a sum."""
     models = [model for model, _ in places]
-    optimizers = [torch.optim.SGD(model.parameters(), lr=0.01) for model in models]
+    optimizers = [torch.optim.SGD(model.parameters(), lr=0.01) if model else None for model in models]
 
     @sojourn.step(replay=True)
     def train(*batches):
         losses = []
         for (x, y), model, optimizer in zip(batches, models, optimizers):
+            if model is None:
+                losses.append(y.sum())
+                continue
             optimizer.zero_grad()
             losses.append(nn.functional.cross_entropy(model(x), y))
             losses[-1].backward()
@@ -165,10 +170,13 @@ def measure_case(case: Case, members: int, rounds: int, folder: pathlib.Path, ti
         torch.manual_seed(0)
         own = [(case.network().to(owner.device), owner.dataset("t")) for owner in owners]
         steps = {"own": replayed(own, max(1, case.size // members))}
+        steps["sum_own"] = replayed([(None, owner.dataset("t")) for owner in owners], 1)
         for kind in ("clear", "masked")[: 2 if members > 2 else 1]:
             group = sojourn.parties(*owners, sums=kind)
             ends.callback(group.close)
             steps[kind] = replayed([(case.network().to(group.device), group.rows("t"))], case.size)
+            if kind == "clear":
+                steps["sum"] = replayed([(None, group.rows("t"))], members)
         between = {}
         for kind, take in steps.items():
             before = served.bytes_between()
@@ -187,13 +195,14 @@ def measure_case(case: Case, members: int, rounds: int, folder: pathlib.Path, ti
             taken["masks"].append(masks_seconds(8 * numbers, members))
             tick()
     us = {kind: 1e6 * statistics.median(times) for kind, times in taken.items()}
-    kinds = [kind for kind in steps if kind != "own"]
+    kinds = [kind for kind in steps if kind in ("clear", "masked")]
     return {
         "network": case.name,
         "members": members,
         "bound": case.bound,
         "us": us,
         "between": between,
+        "waits": 1e6 * statistics.median(a - b for a, b in zip(taken["sum"], taken["sum_own"])),
         "ratio": {kind: statistics.median(a / b for a, b in zip(taken[kind], taken["own"])) for kind in kinds},
         "of_bound": {kind: us[kind] / bound_of(case.bound, us, kind) for kind in kinds},
     }
@@ -305,7 +314,7 @@ def measure(rounds: int, flower: str | None = None) -> dict:
 BOUNDS = {
     "own": "1.25 x own",
     "trips": "own + 2 round trips",
-    "links": f"own + {LINKS_MOST} x (bytes + masks)",
+    "links": f"own + {LINKS_MOST} (bytes + masks)",
 }
 
 
@@ -322,6 +331,7 @@ def show(found: dict) -> None:
         "bytes us",
         "masks us",
         "trip us",
+        "waits us",
     )
     for title in (*titles, "bound", "/bound"):
         table.add_column(title, justify="left" if title in ("network", "bound", "sums") else "right")
@@ -339,6 +349,7 @@ def show(found: dict) -> None:
                 f"{us[f'bytes_{kind}']:.0f}",
                 f"{us['masks']:.0f}" if kind == "masked" else "-",
                 f"{us['trip']:.0f}",
+                f"{case['waits']:.0f}",
                 BOUNDS[case["bound"]],
                 f"{case['of_bound'][kind]:.2f}",
             )

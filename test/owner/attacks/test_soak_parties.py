@@ -25,7 +25,7 @@ STEPS, EVERY = 10_000, 1_000
 # Caches of plans and pools of memory fill up in the first groups.
 WARM_GROUPS = 3
 # Of an owner with its processes, from then on; and of one process that lives as long as a group.
-GROWTH, SPREAD = 24 << 20, 24 << 20
+GROWTH, SPREAD = 8 << 20, 8 << 20
 ROWS, SIZE = (400, 230, 310), 48
 ENDED = "the group has ended|is not reachable any more|has left the group|carol|no server|closed the connection"
 
