@@ -75,6 +75,7 @@ def pair(rng):
     made.bob.errors = []
     for each in [made.parties, *made.owners]:
         each.close()
+    made.bob.session = None  # it holds the gate's `handle`: no garbage collector sees that circle
     _sojourn.set_busy_pauses()
 
 
