@@ -6,7 +6,7 @@ of parts that are measured alone: the bytes between members over one Unix socket
 masks after another on the machine's cores, and the round trip of a head and its fields over such a socket. "waits" is
 the time that a step which adds up one number of each member takes beyond such steps of the members alone.
 
-Then the mean of a model's copies at three owners, beside a copy of as many bytes over a socket; and rounds of local
+Then the mean of a model's copies at three owners, beside a move of as many bytes from owner to owner; and rounds of local
 training, beside those of Flower where `--flower` names a Python that has it (bench_flower.py).
 """
 
@@ -217,7 +217,8 @@ def bound_of(bound: str, us: dict[str, float], kind: str) -> float:
 
 
 def measure_average(rounds: int, folder: pathlib.Path, tick) -> dict:
-    """The mean of three copies of 2.5 million numbers, beside their bytes over a socket."""
+    """The mean of three copies of 2.5 million numbers, beside a move of as many from one owner to another over the same
+    links, and their bytes over a socket."""
     torch.manual_seed(0)
     side = 1_581
     network = nn.Linear(side, side)
@@ -225,16 +226,22 @@ def measure_average(rounds: int, folder: pathlib.Path, tick) -> dict:
         owners = [ends.enter_context(sojourn.connect(address)) for address in served.addresses]
         group = ends.enter_context(contextlib.closing(sojourn.parties(*owners)))
         copies = {owner: nn.Linear(side, side).to(owner.device) for owner in owners}
+        ends.enter_context(contextlib.closing(sojourn.parties(*owners[:2])))
         model = network.to(group.device)
+        value = torch.randn(side, side + 1).to(owners[0].device)
+        sojourn.flush()
         link = RawLink()
         ends.callback(link.close)
         size = 4 * sum(parameter.numel() for parameter in network.parameters())
-        taken: dict[str, list[float]] = {"average": [], "copy": []}
+        taken: dict[str, list[float]] = {"average": [], "move": [], "socket": []}
         for number in range(rounds + 3):
             begin = time.perf_counter()
             sojourn.average(model, copies)
             sojourn.flush()
-            times = {"average": time.perf_counter() - begin, "copy": link.seconds(size)}
+            times = {"average": time.perf_counter() - begin, "socket": link.seconds(size)}
+            begin = time.perf_counter()
+            value.to(owners[1].device)
+            times["move"] = time.perf_counter() - begin
             for kind, seconds in times.items():
                 if number >= 3:
                     taken[kind].append(seconds)
@@ -244,7 +251,7 @@ def measure_average(rounds: int, folder: pathlib.Path, tick) -> dict:
         sojourn.flush()
         between = served.bytes_between() - before
     ms = {kind: 1e3 * statistics.median(times) for kind, times in taken.items()}
-    ratio = statistics.median(a / b for a, b in zip(taken["average"], taken["copy"]))
+    ratio = statistics.median(a / b for a, b in zip(taken["average"], taken["move"]))
     return {"bytes": size, "between": between, "ms": ms, "ratio": ratio}
 
 
@@ -253,8 +260,8 @@ ROUND_OWNERS, ROUND_ROWS, ROUND_SIZE, ROUND_STEPS = 3, 640, 32, 8
 
 
 def measure_round(rounds: int, folder: pathlib.Path, tick) -> list[float]:
-    """Seconds of rounds of local steps at three owners, each followed by the mean of their models, which the client
-    reads and sends to them."""
+    """Seconds of rounds of local steps at three owners, each followed by the mean of their models, which all of them
+    have."""
     case = CASES[1]
     tables = [columns(case, ROUND_ROWS, at) for at in range(ROUND_OWNERS)]
     with Members(folder, tables, "t") as served, contextlib.ExitStack() as ends:
@@ -270,9 +277,8 @@ def measure_round(rounds: int, folder: pathlib.Path, tick) -> list[float]:
             for _ in range(ROUND_STEPS):
                 take()
             sojourn.average(model, copies)
-            mean = sojourn.publish(model.state_dict())
             for copy in copies.values():
-                copy.load_state_dict(mean)
+                copy.load_state_dict(model.state_dict())
             sojourn.flush()
             seconds.append(time.perf_counter() - begin)
             tick()
@@ -357,8 +363,9 @@ def show(found: dict) -> None:
     average = found["average"]
     console.print(
         f"mean of copies of {average['bytes'] / 1e6:.1f} MB at three owners: {average['ms']['average']:.1f} ms, "
-        f"{average['between'] / 1e6:.1f} MB between them; as many bytes over a socket once: "
-        f"{average['ms']['copy']:.1f} ms; {average['ratio']:.2f} times it (bound: {COPIES_MOST})",
+        f"{average['between'] / 1e6:.1f} MB between them; a move of as many bytes between two of them: "
+        f"{average['ms']['move']:.1f} ms; {average['ratio']:.2f} times it (bound: {COPIES_MOST}); over a bare socket: "
+        f"{average['ms']['socket']:.1f} ms",
         highlight=False,
     )
     for name, seconds in found["rounds"].items():
