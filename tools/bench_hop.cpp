@@ -53,7 +53,9 @@ public:
   void map(uint64_t table, std::shared_ptr<const Dataset> rows) override { port->map(table, std::move(rows)); }
   void unmap(uint64_t table) override { port->unmap(table); }
   unsigned threads() const override { return port->threads(); }
-  llvm::Expected<uint64_t> begin(const runtime::StopFlag *stop) override { return port->begin(stop); }
+  llvm::Expected<uint64_t> begin(const runtime::StopFlag *stop, const Patience &patience) override {
+    return port->begin(stop, patience);
+  }
   static inline size_t sent = 0, received = 0;
 
 private:

@@ -125,8 +125,8 @@ public:
     link.finish();
     nng_aio_free(aio);
   }
-  std::shared_ptr<runtime::Buffer> room(const owner::PeerLink &, const GroupId &, size_t bytes) override {
-    return runtime::BufferPool::global().allocate(bytes);
+  Room room(const owner::PeerLink &, const GroupId &, size_t bytes) override {
+    return {runtime::BufferPool::global().allocate(bytes)};
   }
   void came(const owner::PeerLink &from, const GroupId &group, const PeerFrame &frame) override {
     world.tell();

@@ -90,7 +90,9 @@ public:
     auto own = port->forSession();
     return own ? std::make_unique<LyingPort>(std::move(own)) : nullptr;
   }
-  llvm::Expected<uint64_t> begin(const runtime::StopFlag *stop) override { return port->begin(stop); }
+  llvm::Expected<uint64_t> begin(const runtime::StopFlag *stop, const Patience &patience) override {
+    return port->begin(stop, patience);
+  }
   void rest() noexcept override { port->rest(); }
   void end() noexcept override { port->end(); }
   std::shared_ptr<runtime::Buffer> taken(std::shared_ptr<runtime::Buffer> value, size_t size) override {

@@ -19,7 +19,8 @@ import sojourn
 
 
 @pytest.fixture
-def served(tmp_path, rng):
+def served(tmp_path, rng, monkeypatch):
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))  # a port may have been another owner's
     made = []
 
     def make(*rows, **options):
