@@ -335,7 +335,7 @@ def test_groups_over_served_owners_with_little_memory(tmp_path, rng):
     class LittleMemory(ServedHospitals):
         def serve(self, at):
             settings = self.folders[at] / "owner.toml"
-            settings.write_text("[steps]\nall_arena_bytes = 24_000_000\n")  # an eighth for clients without a key
+            settings.write_text("[steps]\nall_arena_bytes = 32_000_000\n")  # an eighth for clients without a key
             options = ("--peers", self.peers[at], "--config", settings)
             self.processes[at] = OwnerProcess(self.folders[at], self.addresses[at], *options)
 
