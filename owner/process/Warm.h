@@ -5,8 +5,8 @@
 
 namespace sojourn::owner {
 
-/// Of the zygote, on its one thread: time zone, random numbers, vector instructions, dialects, and the description of an empty program. All
-/// workers share these pages. Kernels are not run: they would start threads.
+/// Of the zygote, on its one thread: time zone, random numbers, vector instructions, dialects, and the description of
+/// an empty program. All workers share these pages. Kernels are not run: they would start threads.
 void warmZygote();
 
 } // namespace sojourn::owner

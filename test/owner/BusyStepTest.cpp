@@ -2,6 +2,7 @@
 // Joint steps at owners with little memory, few requests or no worker: those that lack something let go at all members,
 // and are repeated by their client, which here is this test.
 #include "owner/PlanCache.h"
+#include "owner/StepCopies.h"
 #include "owner/peers/Peers.h"
 #include "runtime/signing/SigningKey.h"
 #include "test/owner/Support.h"
@@ -87,7 +88,7 @@ protected:
     program = jointProgram();
     auto made = makePlan(testWorker(), program.program, program.debug, {}, nullptr, RoleOfGroup{0, kOwners, false});
     ASSERT_TRUE(bool(made)) << llvm::toString(made.takeError());
-    need = (*made)->facts.memory.bytes(1);
+    need = (*made)->facts.memory.bytes(1) + StepCopies::memoryOf((*made)->facts);
     limits.threads = 1;
     limits.busyWaitMs = 100;
     limits.memberWaitMs = 10'000;
