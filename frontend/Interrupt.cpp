@@ -16,6 +16,7 @@ std::atomic<void (*)(std::exception_ptr)> postponer{nullptr};
 
 thread_local std::atomic<bool> *together = nullptr;
 thread_local bool asks = true, noted = false;
+thread_local std::exception_ptr *keeper = nullptr;
 
 std::exception_ptr ask() {
   auto function = source.load();
@@ -55,7 +56,9 @@ bool Waiting::goesOn(std::chrono::milliseconds grace) {
 
 void Waiting::isOver() {
   std::exception_ptr interruption = std::exchange(interruption_, nullptr);
-  if (interruption && asks) {
+  if (interruption && asks && keeper) {
+    *keeper = std::move(interruption);
+  } else if (interruption && asks) {
     interruptLater(std::move(interruption));
   }
 }
@@ -64,6 +67,22 @@ void Waiting::end() {
   if (interruption_) {
     noteInterrupt();
     std::rethrow_exception(std::exchange(interruption_, nullptr));
+  }
+}
+
+KeptInterruption::KeptInterruption() : before_(std::exchange(keeper, &found_)) {}
+
+KeptInterruption::~KeptInterruption() {
+  keeper = before_;
+  if (found_) {
+    interruptLater(std::move(found_));
+  }
+}
+
+void KeptInterruption::raise() {
+  if (found_) {
+    noteInterrupt();
+    std::rethrow_exception(std::exchange(found_, nullptr));
   }
 }
 

@@ -35,6 +35,22 @@ private:
   std::chrono::steady_clock::time_point since_;
 };
 
+/// While it lives, an interruption of the calling thread that comes as its wait is over is kept: for `raise`, or at the
+/// end for later.
+class KeptInterruption {
+public:
+  KeptInterruption();
+  ~KeptInterruption();
+  KeptInterruption(const KeptInterruption &) = delete;
+  KeptInterruption &operator=(const KeptInterruption &) = delete;
+  /// Throws it, if there is one.
+  void raise();
+
+private:
+  std::exception_ptr found_;
+  std::exception_ptr *const before_;
+};
+
 /// Sleeps; throws an interruption at once.
 void interruptiblePause(std::chrono::milliseconds length);
 

@@ -133,6 +133,12 @@ llvm::Error OwnerState::checkBorrow(const wire::Borrow &request, const Lent &len
 
 /// No request has two turns at a time: the values are taken over in the one turn, and entered in the other.
 llvm::Expected<sojourn::wire::Message> OwnerState::borrow(const wire::Borrow &request) {
+  const size_t handles = request.handles() ? request.handles()->size() : 0;
+  if (handles > limits.handlesPerSession) { // before as many records are made
+    return requestError(wire::ErrorCode_Limit, "a request takes over " + Twine(handles) +
+                                                   " values, and a session has up to " +
+                                                   Twine(limits.handlesPerSession) + " handles");
+  }
   auto found = request.from() == 0 || request.from() == request.session() ? Lent() : lent(request);
   if (!found) {
     return found.takeError();

@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <functional>
 #include <utility>
 
 namespace sojourn::frontend {
@@ -238,12 +239,14 @@ StepReply Connection::sendToAll(wire::Step &step, bool &unknown, const StepFollo
   BackOff backOff(group_, step.deadlineMs);
   std::vector<wire::Step> own(lanes_.size(), step); // with the uploads that they have been sent
   std::vector<MemberOutcome> outcomes;
+  KeptInterruption interruption;
   for (;;) {
+    const uint64_t deadlineMs = backOff.deadlineMs(); // members compare it
     for (wire::Step &each : own) {
       each.attempt = attempt_;
       each.program = step.program;
       each.debug = step.debug;
-      each.deadlineMs = backOff.deadlineMs();
+      each.deadlineMs = deadlineMs;
     }
     outcomes = attempt(own, follow);
     if (!areBusy(outcomes)) {
@@ -252,6 +255,7 @@ StepReply Connection::sendToAll(wire::Step &step, bool &unknown, const StepFollo
     ++attempt_;
     auto next = BackOff::Next::late;
     try {
+      interruption.raise(); // the step has run nowhere
       next = backOff.wait(follow);
     } catch (...) {
       dropUploads(own, outcomes);
@@ -286,13 +290,31 @@ StepReply Connection::sendToAll(wire::Step &step, bool &unknown, const StepFollo
   }
 }
 
+/// A member may have no room for one more request at the moment.
+static void patiently(const std::function<void()> &request) {
+  constexpr std::chrono::milliseconds kFirst{50}, kLongest{1'000};
+  constexpr unsigned kTries = 8;
+  auto pause = kFirst;
+  for (unsigned tries = 1;; ++tries) {
+    try {
+      return request();
+    } catch (const Error &error) {
+      if (tries == kTries || !error.text().starts_with("Limit: ")) {
+        throw;
+      }
+    }
+    interruptiblePause(pause);
+    pause = std::min(2 * pause, kLongest);
+  }
+}
+
 void Connection::borrow(unsigned role, const Client &from, const std::vector<uint64_t> &handles,
                         const std::vector<uint64_t> &as) {
-  lanes_[role].client->borrow(from.session(), handles, as); // where it can be refused
+  patiently([&] { lanes_[role].client->borrow(from.session(), handles, as); }); // where it can be refused
   for (size_t at = 0; at < lanes_.size(); ++at) {
     if (at != role) {
       try {
-        lanes_[at].client->borrow(0, handles, as);
+        patiently([&] { lanes_[at].client->borrow(0, handles, as); });
       } catch (...) {
         isBroken_ = true; // members know different handles
         throw;

@@ -103,13 +103,19 @@ void Group::close(const StepPoint &last) {
 }
 
 void Group::refuse(const StepPoint &first, uint8_t code) {
+  {
+    std::lock_guard lock(mutex);
+    if (!(current < first)) { // it has begun here, and may have committed
+      return;
+    }
+    raise({first.sequence, first.attempt, UINT32_MAX});
+  }
   PeerFrame last;
   last.kind = PeerFrame::Kind::End;
   last.point = first;
   last.code = code;
   last.endedBy = static_cast<uint8_t>(ownRole);
   send(last);
-  close(first);
 }
 
 void Group::take(const signing::PublicKey &from, PeerFrame frame) {

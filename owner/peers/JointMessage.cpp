@@ -62,6 +62,7 @@ llvm::Error JointMessage::begin(llvm::ArrayRef<runtime::Exchange> exchanges) {
   if (llvm::Error error = group_.begin(point_)) {
     return error;
   }
+  isBegun_ = true;
   if (hasMasks_) {
     group_.offerKey();
   }
@@ -336,6 +337,9 @@ void JointMessage::end(uint8_t code, unsigned endedBy) {
     return;
   }
   isEnded_ = true;
+  if (!isBegun_) { // the request may repeat one that has begun, or has committed
+    return group_.refuse(point_, code);
+  }
   PeerFrame last = frame(PeerFrame::Kind::End);
   last.code = code;
   last.endedBy = static_cast<uint8_t>(endedBy);

@@ -95,7 +95,7 @@ private:
   llvm::ArrayRef<runtime::Exchange> exchanges_;
   size_t next_ = 0;       ///< of them
   uint32_t exchange_ = 0; ///< frames that each member has sent in this step
-  bool isEnded_ = false, isOver_ = false;
+  bool isBegun_ = false, isEnded_ = false, isOver_ = false;
 };
 
 } // namespace sojourn::owner

@@ -243,6 +243,23 @@ TEST_F(Groups, MasksWaitForTheKeysOfAll) {
   EXPECT_NE(run(4), "sums");
 }
 
+/// A member that is ready cannot turn back, whatever its client sends again.
+TEST_F(Groups, ARepetitionEndsNoStepThatHasBegun) {
+  using Kind = PeerFrame::Kind;
+  EXPECT_EQ(textOf(groups[1]->begin({1, 0, 0})), "");
+  for (unsigned role : {1, 2}) {
+    groups[role]->send(frame(Kind::Ready, {1, 0, 0}, 1));
+  }
+  groups[1]->refuse({1, 0, 0}, wire::ErrorCode_Busy);
+  { JointMessage repeated(*groups[1], {1, 0, 0}, {}, 1, /*hasMasks=*/false, stop, milliseconds(10)); } // fails early
+  EXPECT_EQ(awaited({1, 0, 0}, Kind::Ready, 1), "");
+  groups[1]->refuse({1, 1, 0}, wire::ErrorCode_Busy);
+  EXPECT_EQ(awaited({1, 1, 0}, Kind::Terms), "ended by 1");
+  EXPECT_NE(textOf(groups[1]->begin({1, 1, 0})), "") << "what it has refused";
+  { JointMessage repeated(*groups[2], {1, 2, 0}, {}, 1, /*hasMasks=*/false, stop, milliseconds(10)); }
+  EXPECT_EQ(awaited({1, 2, 0}, Kind::Terms), "ended by 2");
+}
+
 TEST_F(Groups, AStopEndsAWaitButNotThatForACommit) {
   using Kind = PeerFrame::Kind;
   stop = true;

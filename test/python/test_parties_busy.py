@@ -168,6 +168,26 @@ def test_ctrl_c_ends_the_wait(pair):
     close(pair.total(), pair.expected(), 1e-9)
 
 
+def test_ctrl_c_between_attempts_ends_the_wait(pair):
+    """A member answers within the grace that the signal leaves its attempt."""
+    _sojourn.set_busy_pauses(first=1, longest=1)
+    pair.bob.is_busy(1000)
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    timer = threading.Timer(1.5, signal.raise_signal, [signal.SIGINT])
+    begin = time.monotonic()
+    timer.start()
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            pair.total()
+    finally:
+        timer.join()
+        signal.signal(signal.SIGINT, before)
+    assert time.monotonic() - begin < 20
+    assert 1 < pair.bob.answered < 1000
+    pair.bob.is_busy(0)
+    close(pair.total(), pair.expected(), 1e-9)
+
+
 def descent(pair, count, busy=(0,), **options):
     """Steps of gradient descent in a loop: the weights, the losses of those that ran, and why it ended.
 
