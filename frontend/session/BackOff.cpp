@@ -26,7 +26,8 @@ double spread() {
 milliseconds BackOff::pause() const {
   const double grown = static_cast<double>(firstMs) * static_cast<double>(1U << std::min(tries_, 20U));
   const double rank = static_cast<double>(group_) / 0x1p64; // of the group, from 0 to 1
-  return milliseconds(static_cast<int64_t>(std::min(grown, static_cast<double>(longestMs)) * (0.5 + rank) * spread()));
+  const double length = std::min(grown, static_cast<double>(longestMs)) * (0.5 + rank) * spread();
+  return milliseconds(std::max<int64_t>(1, static_cast<int64_t>(length))); // at least one look at signals
 }
 
 milliseconds BackOff::elapsed() const { return std::chrono::duration_cast<milliseconds>(Clock::now() - begin_); }
