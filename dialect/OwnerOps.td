@@ -136,8 +136,8 @@ def AcrossSumOp : OwnerOp<"across_sum", [PricedOp, InferTypeOpAdaptor]> {
     Example:
 
     ```mlir
-    %s:2 = sojourn.across_sum %g, %n, from = [3, 3] : tensor<4x3xf32>, tensor<i64>
-    %t:2 = sojourn.across_sum %g, %n, from = [7, 7], masked = [0, 1] : tensor<4x3xf32>, tensor<i64>
+    %s:2 = sojourn.across_sum %g, %n from = [3, 3] : tensor<4x3xf32>, tensor<i64>
+    %t:2 = sojourn.across_sum %g, %n from = [7, 7], masked = [0, 1] : tensor<4x3xf32>, tensor<i64>
     ```
   }];
   let arguments = (ins Variadic<NumberTensor>:$terms, DenseI64ArrayAttr:$from,
@@ -150,7 +150,7 @@ def AcrossSumOp : OwnerOp<"across_sum", [PricedOp, InferTypeOpAdaptor]> {
     uint64_t getScratchBytes() { return 0; }
     bool isMasked(size_t term) { return getMasked() && (*getMasked())[term] != 0; }
   }] # RowRule<rows>.declaration;
-  let assemblyFormat = "$terms `,` `from` `=` $from (`,` `masked` `=` $masked^)? attr-dict `:` type($terms)";
+  let assemblyFormat = "$terms `from` `=` $from (`,` `masked` `=` $masked^)? attr-dict `:` type($terms)";
   let hasVerifier = 1;
 }
 

@@ -247,7 +247,7 @@ def PartStep : Pass<"sojourn-part", "::mlir::ModuleOp"> {
     => at role 1
     ```mlir
     %t = sojourn.reduce_sum %x1, dims = [0] : tensor<2x3xf32>
-    %s = sojourn.across_sum %t, from = [3] : tensor<3xf32>
+    %s = sojourn.across_sum %t from = [3] : tensor<3xf32>
     ```
     With `masked`, sums over rows of three roles or more are of integers, on a grid of step 2^-42 where they are floats,
     and NaN where a term is outside the grid.

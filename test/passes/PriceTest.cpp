@@ -113,8 +113,8 @@ TEST(Price, CountsWhatOwnersExchange) {
   Context context;
   auto module = context.parse(
       fromConstant("tensor<1000x3xf32>",
-                   "%a, %n = sojourn.across_sum %x, %x, from = [3, 3] : tensor<1000x3xf32>, tensor<1000x3xf32>\n"
-                   "%y = sojourn.across_sum %a, from = [3] : tensor<1000x3xf32>",
+                   "%a, %n = sojourn.across_sum %x, %x from = [3, 3] : tensor<1000x3xf32>, tensor<1000x3xf32>\n"
+                   "%y = sojourn.across_sum %a from = [3] : tensor<1000x3xf32>",
                    "tensor<1000x3xf32>"));
   ASSERT_TRUE(module);
   EXPECT_EQ(priceOf(*module).exchangedBytes, 3u * 2 * 12'000);

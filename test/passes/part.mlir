@@ -1,7 +1,7 @@
 // The part of each role: its own arguments and rows, tensors that all know cut where they meet rows, one exchange for
 // the sums that do not wait for each other, and results by the role that has them.
-// RUN: sojourn-opt %s --sojourn-part=role=0 | FileCheck %s --check-prefixes=CHECK,ROLE0
-// RUN: sojourn-opt %s --sojourn-part=role=1 | FileCheck %s --check-prefixes=CHECK,ROLE1
+// RUN: sojourn-opt %s --sojourn-part=role=0 | sojourn-opt | FileCheck %s --check-prefixes=CHECK,ROLE0
+// RUN: sojourn-opt %s --sojourn-part=role=1 | sojourn-opt | FileCheck %s --check-prefixes=CHECK,ROLE1
 // RUN: not sojourn-opt %s --sojourn-part=role=2 2>&1 | FileCheck %s --check-prefix=ROLE2
 
 // ROLE2: role is 2, the step has 2 roles, from 0
@@ -38,7 +38,7 @@ module attributes {sojourn.parties = 2 : i64, sojourn.promotion = "torch"} {
 // Loss and gradient in one exchange.
 // CHECK: %[[LOSS:.*]] = sojourn.reduce_sum
 // CHECK: %[[G:.*]] = sojourn.dot %[[D]], %[[X]]
-// CHECK: %[[SUMS:.*]]:2 = sojourn.across_sum %[[LOSS]], %[[G]], from = [3, 3] : tensor<f32>, tensor<3xf32>
+// CHECK: %[[SUMS:.*]]:2 = sojourn.across_sum %[[LOSS]], %[[G]] from = [3, 3] : tensor<f32>, tensor<3xf32>
 // CHECK-NOT: across_sum
 // CHECK: %[[NEXT:.*]] = sojourn.sub %[[W]], %[[SUMS]]#1
 // CHECK: return %[[NEXT]], %[[SUMS]]#0
