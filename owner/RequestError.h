@@ -33,7 +33,8 @@ inline llvm::Error requestError(wire::ErrorCode code, const llvm::Twine &message
   return llvm::make_error<RequestError>(code, message.str(), std::move(op), std::move(location));
 }
 
-/// What a step of a group lacks here: all members let go, and the client repeats it. `what`: "this owner has no ...".
+/// Of a step of a group that lacks something here: all members let go, and the client repeats it. `what`: "this owner
+/// has no ...".
 llvm::Error busy(std::chrono::milliseconds waited, const llvm::Twine &what);
 
 /// Any error as a RequestError: those of runtime/ keep their code, all others are Internal.

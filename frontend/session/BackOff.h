@@ -25,7 +25,7 @@ public:
   };
   /// Pauses. Throws an interruption.
   Next wait(const StepFollower *follow);
-  /// What the message has left, in milliseconds, at least 1; 0: no deadline.
+  /// The time left of the message, in milliseconds, at least 1; 0: no deadline.
   uint64_t deadlineMs() const;
   unsigned tries() const { return tries_; }
   /// From the first attempt to the last one.

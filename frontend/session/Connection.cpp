@@ -14,7 +14,7 @@
 
 namespace sojourn::frontend {
 
-/// What a user can do where owners are busy.
+/// Advice for users of owners that are busy.
 static constexpr const char *kLessBusy = ": run fewer groups over the same owners at a time, take a smaller batch, or "
                                          "ask the data owner for more memory for running steps (steps.all_arena_bytes)";
 
@@ -204,7 +204,7 @@ std::vector<MemberOutcome> Connection::attempt(std::vector<wire::Step> &own, con
   return attempt.take();
 }
 
-/// What a failed step left behind.
+/// Uploads ahead of a failed step.
 void Connection::dropUploads(std::vector<wire::Step> &own, const std::vector<MemberOutcome> &outcomes) noexcept {
   for (size_t role = 0; role < lanes_.size(); ++role) {
     try {
@@ -321,6 +321,11 @@ void Connection::borrow(unsigned role, const Client &from, const std::vector<uin
       }
     }
   }
+}
+
+void Connection::lend(unsigned role, Client &to, const std::vector<uint64_t> &handles,
+                      const std::vector<uint64_t> &as) const {
+  patiently([&] { to.borrow(lanes_[role].client->session(), handles, as); });
 }
 
 void Connection::bye() {

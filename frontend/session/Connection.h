@@ -55,9 +55,7 @@ public:
   /// Of a group: gives values that a member has in another session of the client handles here.
   void borrow(unsigned role, const Client &from, const std::vector<uint64_t> &handles, const std::vector<uint64_t> &as);
   /// The other way: gives values that this member has of the group handles in the session of `to`.
-  void lend(unsigned role, Client &to, const std::vector<uint64_t> &handles, const std::vector<uint64_t> &as) const {
-    to.borrow(lanes_[role].client->session(), handles, as);
-  }
+  void lend(unsigned role, Client &to, const std::vector<uint64_t> &handles, const std::vector<uint64_t> &as) const;
   bool isMasked() const { return isMasked_; }
   /// Ends the session at every owner.
   void bye();

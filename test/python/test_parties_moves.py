@@ -16,10 +16,6 @@ def hospitals(rng):
     yield from made_hospitals(rng, range(20, 40))
 
 
-def uploads(owners) -> list[int]:
-    return [owner.counters()["bytes_up"] for owner in owners]
-
-
 def test_a_copy_is_at_each_member_already(hospitals, rng):
     three = hospitals()
     mean = three.table["age"].mean() * torch.arange(5.0).to(three.parties.device)
@@ -62,15 +58,12 @@ def test_values_move_from_owner_to_owner(hospitals, rng, seed, make):
     alice, bob = two.owners
     at_alice = value.to(alice.device)
     sojourn.flush()
-    before = uploads([alice, bob])
     at_bob = at_alice.to(bob.device)
     assert at_bob.device == bob.device and at_bob.dtype == value.dtype and at_bob.stride() == at_alice.stride()
-    size = value.numel() * value.element_size()
-    assert size < 100 or all(now - then < size + 4_000 for now, then in zip(uploads([alice, bob]), before))
     found = at_bob.cpu()
-    integers = {4: torch.int32, 8: torch.int64}.get(value.element_size())
-    if value.is_floating_point() and integers and not value.isnan().any():
-        assert torch.equal(found.view(integers), value.contiguous().view(integers)), "to the bit"
+    integers = {2: torch.int16, 4: torch.int32, 8: torch.int64}.get(value.element_size())
+    if value.is_floating_point():  # to the bit: signs of zeros, denormal numbers
+        assert torch.equal(found.contiguous().view(integers), value.contiguous().view(integers))
     torch.testing.assert_close(found, value, rtol=0, atol=0, equal_nan=True)
 
 

@@ -332,18 +332,38 @@ def test_a_compiled_program_runs_at_served_owners(served, rng, tmp_path):
         close(value, net.state_dict()[name], 1e-4)
 
 
-def test_groups_over_served_owners_with_little_memory(tmp_path, rng):
-    """The owners have memory for about one of these steps at a time."""
+def configured(text: str):
+    """Served owners with these settings."""
 
-    class LittleMemory(ServedHospitals):
+    class Configured(ServedHospitals):
         def serve(self, at):
             settings = self.folders[at] / "owner.toml"
-            settings.write_text("[steps]\nall_arena_bytes = 32_000_000\n")  # an eighth for clients without a key
+            settings.write_text(text)
             options = ("--peers", self.peers[at], "--config", settings)
             self.processes[at] = OwnerProcess(self.folders[at], self.addresses[at], *options)
 
+    return Configured
+
+
+def test_steps_exchange_as_much_as_a_data_owner_allows(tmp_path, rng):
+    two = configured("[groups]\nexchanged_bytes = 2_399\n")(tmp_path, (20, 30), rng)
+    parties = sojourn.parties(*two.owners)
+    age = parties.rows("patients")["age"]
+    wide = torch.ones(299, device=parties.device)
+    assert sojourn.publish(torch.outer(age, wide).sum(0)).shape == (299,)
+    with pytest.raises(sojourn.Error, match="2400 bytes exchanged with other owners, expected at most 2399"):
+        sojourn.publish(torch.outer(age, torch.ones(300, device=parties.device)).sum(0))
+    for owner in two.owners:
+        owner.close()
+    two.close()
+
+
+def test_groups_over_served_owners_with_little_memory(tmp_path, rng):
+    """The owners have memory for about one of these steps at a time."""
+
     size = 60_000
-    two = LittleMemory(tmp_path, (60, 48), rng)
+    little = configured("[steps]\nall_arena_bytes = 32_000_000\n")  # an eighth for clients without a key
+    two = little(tmp_path, (60, 48), rng)
     results, failures, before = {}, [], sojourn.counters()["busy_retries"]
 
     def run(number):
