@@ -170,11 +170,11 @@ void StepBatch::logFailure(llvm::Error error) const {
 bool StepBatch::isOpen() const { return steps.empty() || (extra <= extraMost && steps.back()->letsOthersFollow()); }
 
 /// A step that waits for other members has no place and no threads: theirs may need what it would hold.
-llvm::Expected<Memory> StepBatch::exchange(Memory frames) {
+llvm::Expected<Memory> StepBatch::exchange(Memory frames, WorkerPort &port) {
   RunningStep &running = *session.running;
   threads.reset();
   place.reset();
-  auto came = joint->exchange(std::move(frames));
+  auto came = joint->exchange(std::move(frames), [&](size_t bytes) { return port.room(bytes); });
   if (!came) {
     return came.takeError();
   }
@@ -210,9 +210,10 @@ llvm::Error StepBatch::run(DoneReply &reply, uint64_t withinUs, llvm::function_r
       machine.running.endDeadline(*session.running);
     }
   };
-  const std::function<llvm::Expected<Memory>(Memory)> exchanges =
-      joint ? [this](Memory frames) { return exchange(std::move(frames)); }
-            : std::function<llvm::Expected<Memory>(Memory)>();
+  decltype(CallControl::exchange) exchanges;
+  if (joint) {
+    exchanges = [this](Memory frames, WorkerPort &port) { return exchange(std::move(frames), port); };
+  }
   auto ran = [&] {
     try {
       return session.worker.run(parts, uploads, plan->facts, threads->threads, withinUs,

@@ -47,7 +47,7 @@ private:
   size_t leasedExtra() const;
   llvm::Expected<int64_t> rehearse(const StepRun &step, bool isLoop);
   void logFailure(llvm::Error error) const;
-  llvm::Expected<Memory> exchange(Memory frames);
+  llvm::Expected<Memory> exchange(Memory frames, WorkerPort &port);
 
   OwnerBooks &books;
   StepMachine &machine;

@@ -25,7 +25,7 @@ askToRun(WorkerPort &port, FlatBufferBuilder &builder, flatbuffers::Offset<void>
         return brokenWorker("the worker sends a frame that cannot be read");
       }
     }
-    auto came = control.exchange(std::move(frames));
+    auto came = control.exchange(std::move(frames), port);
     if (!came) {
       return came.takeError();
     }

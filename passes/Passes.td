@@ -213,6 +213,29 @@ def PrintRows : Pass<"sojourn-rows", "::mlir::ModuleOp"> {
   ];
 }
 
+def DeferScales : Pass<"sojourn-defer-scales", "::mlir::ModuleOp"> {
+  let summary = "Moves factors that wait for an exchange behind the sums that they scale, where that saves an exchange";
+  let description = [{
+    In a step of several owners, the number of labels is a sum over all rows, and the gradient of a mean loss is divided
+    by it row by row: the gradients' exchange waits for that of the number. What is linear in such a factor is computed
+    without it, and the sums are multiplied. The rows keep a power of two near 1 / rows, so that sums stay in the range of
+    means. Where rows are masked after they are scaled, a sum that is zero stays zero. Only f32 and f64; steps of one
+    owner stay as they are.
+
+    ```mlir
+    %scaled = sojourn.mul %rows, %s : tensor<6x3xf32>, tensor<f32>
+    %sum = sojourn.reduce_sum %scaled, dims = [0] : tensor<6x3xf32>
+    ```
+    =>
+    ```mlir
+    %factor = sojourn.mul %s, %eight : tensor<f32>, tensor<f32>
+    %scaled = sojourn.mul %rows, %eighth : tensor<6x3xf32>, tensor<f32>
+    %part = sojourn.reduce_sum %scaled, dims = [0] : tensor<6x3xf32>
+    %sum = sojourn.mul %part, %factor : tensor<3xf32>, tensor<f32>
+    ```
+  }];
+}
+
 def PrintPlacement : Pass<"sojourn-placement", "::mlir::ModuleOp"> {
   let summary = "Prints where each value of a joint step lies, as remarks";
   let description = [{

@@ -40,6 +40,7 @@ static void appendPhase(OpPassManager &manager, size_t phase) {
   case 3: manager.addPass(createDecompose()); return;
   case 4:
     manager.addPass(createOptimize());
+    manager.addPass(createDeferScales());
     manager.addPass(createVerifyCore());
     return;
   default: return;

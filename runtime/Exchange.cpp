@@ -43,14 +43,27 @@ Number at(const std::byte *from, size_t index) {
   return number;
 }
 
-/// Integers as unsigned ones, which wrap around.
+template <class Number>
+void addTwo(const std::byte *first, const std::byte *second, size_t count, std::byte *sums) {
+  for (size_t index = 0; index < count; ++index) {
+    const auto sum = static_cast<Number>(at<Number>(first, index) + at<Number>(second, index));
+    std::memcpy(sums + index * sizeof(Number), &sum, sizeof(Number));
+  }
+}
+
+/// Integers as unsigned ones, which wrap around. In pieces whose sums stay in the first cache for all terms.
 template <class Number>
 void addNumbers(Terms terms, size_t count, std::byte *sums) {
-  std::memcpy(sums, terms.front(), count * sizeof(Number));
-  for (const std::byte *term : terms.drop_front()) {
-    for (size_t index = 0; index < count; ++index) {
-      const auto sum = static_cast<Number>(at<Number>(sums, index) + at<Number>(term, index));
-      std::memcpy(sums + index * sizeof(Number), &sum, sizeof(Number));
+  constexpr size_t kPiece = 8'192 / sizeof(Number);
+  if (terms.size() == 1) {
+    std::memcpy(sums, terms.front(), count * sizeof(Number));
+    return;
+  }
+  for (size_t done = 0; done < count; done += kPiece) {
+    const size_t from = done * sizeof(Number), now = std::min(kPiece, count - done);
+    addTwo<Number>(terms[0] + from, terms[1] + from, now, sums + from);
+    for (const std::byte *term : terms.drop_front(2)) {
+      addTwo<Number>(sums + from, term + from, now, sums + from);
     }
   }
 }
@@ -137,6 +150,13 @@ void cutShare(const Exchange &exchange, Share share, const FramePlaces &whole, c
       std::memcpy(own, from + whole.offsets[index] + share.first(term.elements) * width, bytes);
       std::memset(own + bytes, 0, framedBytes(bytes) - bytes);
     }
+  }
+}
+
+void clearPadding(const Exchange &exchange, const FramePlaces &whole, std::byte *sums) {
+  for (size_t index = 0; index < exchange.size(); ++index) {
+    const size_t bytes = exchange[index].elements * byteWidth(exchange[index].element);
+    std::memset(sums + whole.offsets[index] + bytes, 0, framedBytes(bytes) - bytes);
   }
 }
 

@@ -58,6 +58,9 @@ void cutShare(const Exchange &exchange, Share share, const FramePlaces &whole, c
 void pasteShare(const Exchange &exchange, Share share, const FramePlaces &part, const std::byte *from,
                 const FramePlaces &whole, std::byte *to);
 
+/// Zeros between the sums of a frame whose shares are pasted.
+void clearPadding(const Exchange &exchange, const FramePlaces &whole, std::byte *sums);
+
 } // namespace sojourn::runtime
 
 #endif // SOJOURN_RUNTIME_EXCHANGE_H

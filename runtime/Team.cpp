@@ -38,8 +38,8 @@ inline void relax() {
 #endif
 }
 
-/// Waits until `word` is no longer `old`.
-uint32_t awaitChange(const std::atomic<uint32_t> &word, uint32_t old) {
+/// Waits until `word` is no longer `old`. While `isIdle`, it sleeps sooner: others need the core.
+uint32_t awaitChange(const std::atomic<uint32_t> &word, uint32_t old, const std::atomic<bool> *isIdle = nullptr) {
   constexpr unsigned kLooks = 64; // between two looks at the clock
   Clock::time_point begin{};
   for (;;) {
@@ -51,7 +51,8 @@ uint32_t awaitChange(const std::atomic<uint32_t> &word, uint32_t old) {
     }
     const Clock::time_point now = Clock::now();
     begin = begin == Clock::time_point{} ? now : begin;
-    if (now - begin > kAwake) {
+    const bool isSoon = isIdle == nullptr || !isIdle->load(std::memory_order_relaxed);
+    if (now - begin > (isSoon ? kAwake : kAlone)) {
       word.wait(old, std::memory_order_acquire);
     } else if (now - begin > kAlone) {
       sched_yield();
@@ -94,8 +95,9 @@ struct alignas(64) Board {
 
 struct alignas(64) Helper {
   std::atomic<Board *> board{nullptr};
-  std::atomic<uint32_t> call{0};  ///< number on the board
-  std::atomic<uint32_t> asked{0}; ///< how often; changes last
+  std::atomic<uint32_t> call{0};   ///< number on the board
+  std::atomic<uint32_t> asked{0};  ///< how often; changes last
+  std::atomic<bool> isIdle{false}; ///< no run has it, or its run waits
 };
 
 /// Whether this thread works on a task: what it asks for is then done in order.
@@ -104,7 +106,7 @@ thread_local bool isBusy = false;
 void help(Helper &helper) {
   isBusy = true;
   for (uint32_t seen = 0;;) {
-    seen = awaitChange(helper.asked, seen);
+    seen = awaitChange(helper.asked, seen, &helper.isIdle);
     helper.board.load(std::memory_order_acquire)->work(helper.call.load(std::memory_order_acquire));
   }
 }
@@ -197,6 +199,7 @@ struct Team {
     for (size_t at = 0; at < std::min(wanted, helpers.size()); ++at) {
       helpers[at]->board.store(board, std::memory_order_release);
       helpers[at]->call.store(call, std::memory_order_release);
+      helpers[at]->isIdle.store(false, std::memory_order_relaxed);
       helpers[at]->asked.fetch_add(1, std::memory_order_release);
       helpers[at]->asked.notify_one();
     }
@@ -210,7 +213,13 @@ struct Team {
       std::rethrow_exception(std::exchange(board->failure, nullptr));
     }
   }
+  void rest() {
+    for (Helper *helper : helpers) {
+      helper->isIdle.store(true, std::memory_order_relaxed);
+    }
+  }
   void end() {
+    rest();
     if (board != nullptr) {
       Pool::get().give(helpers);
       Pool::get().give(std::exchange(board, nullptr));

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstring>
 #include <spdlog/spdlog.h>
+#include <system_error>
 #include <utility>
 
 namespace sojourn::owner {
@@ -23,6 +24,7 @@ std::string_view viewOf(const runtime::Buffer *buffer) {
 } // namespace
 
 PeerLink::~PeerLink() {
+  endSender();
   nng_aio_free(receive_);
   nng_aio_free(send_);
   nng_stream_free(stream_);
@@ -30,10 +32,15 @@ PeerLink::~PeerLink() {
 
 int PeerLink::open() {
   int status = nng_aio_alloc(&receive_, received, this);
-  status = status ? status : nng_aio_alloc(&send_, sent, this);
+  status = status ? status : nng_aio_alloc(&send_, nullptr, nullptr);
   if (status == 0) {
     nng_aio_set_timeout(receive_, NNG_DURATION_INFINITE);
     nng_aio_set_timeout(send_, kStallMs);
+    try {
+      sender_ = std::thread([this] { waitForTransfers(); });
+    } catch (const std::system_error &) {
+      status = NNG_ENOMEM;
+    }
   }
   return status;
 }
@@ -51,6 +58,18 @@ void PeerLink::finish() {
   nng_stream_close(stream_);
   nng_aio_stop(receive_);
   nng_aio_stop(send_);
+  endSender();
+}
+
+void PeerLink::endSender() {
+  {
+    std::lock_guard lock(mutex_);
+    isOver_ = true;
+  }
+  waits_.notify_one();
+  if (sender_.joinable()) {
+    sender_.join();
+  }
 }
 
 void PeerLink::end() {
@@ -179,7 +198,7 @@ void PeerLink::send(const GroupId &group, const PeerFrame &frame) noexcept {
 void PeerLink::greet() noexcept { enqueue({{}, nullptr, true}); }
 
 void PeerLink::enqueue(Outbound outbound) noexcept {
-  std::lock_guard lock(mutex_);
+  std::unique_lock lock(mutex_);
   if (isEnded_ || isClosed_ || (outbound.isGreeting && isSending_)) {
     return;
   }
@@ -199,7 +218,10 @@ void PeerLink::enqueue(Outbound outbound) noexcept {
   }
   if (!isSending_) {
     isSending_ = true;
-    sendNext();
+    if (sendOn()) {
+      lock.unlock();
+      waits_.notify_one();
+    }
   }
 }
 
@@ -225,42 +247,67 @@ void PeerLink::takeBack(const FrameFields &end) {
   }
 }
 
-/// Under the lock.
-void PeerLink::sendNext() {
-  const Outbound &next = queue_.front();
-  FrameHead head;
-  head.kind = stream::FrameKind::peer;
-  const std::string_view fields =
-      next.isGreeting ? std::string_view()
-                      : std::string_view(reinterpret_cast<const char *>(&next.fields), sizeof next.fields);
-  outgoing_.begin(head, fields, viewOf(next.terms.get()));
-  outgoing_.send(stream_, send_);
+/// Of a transfer that has ended; false where the link has, too. Under the lock.
+bool PeerLink::transferred() {
+  const bool isSent = nng_aio_result(send_) == 0;
+  const size_t bytes = isSent ? nng_aio_count(send_) : 0;
+  sentBytes_ += bytes;
+  outgoing_.sent(bytes);
+  return isSent;
 }
 
-void PeerLink::sent(void *given) {
-  auto &self = *static_cast<PeerLink *>(given);
-  std::unique_lock lock(self.mutex_);
-  if (nng_aio_result(self.send_) != 0) {
-    self.isClosed_ = true; // whoever sends meanwhile finds no queue
-    self.queue_.clear();
-    self.queuedBytes_ = 0;
+/// Sends frames of the queue as far as the stream takes them without a wait. Whether the sender is to wait for the
+/// rest. Under the lock.
+bool PeerLink::sendOn() {
+  for (; !queue_.empty(); queue_.pop_front()) {
+    const Outbound &next = queue_.front();
+    if (!std::exchange(isBegun_, true)) {
+      FrameHead head;
+      head.kind = stream::FrameKind::peer;
+      const std::string_view fields =
+          next.isGreeting ? std::string_view()
+                          : std::string_view(reinterpret_cast<const char *>(&next.fields), sizeof next.fields);
+      outgoing_.begin(head, fields, viewOf(next.terms.get()));
+    }
+    while (!outgoing_.isOver()) {
+      outgoing_.send(stream_, send_);
+      if (nng_aio_busy(send_)) {
+        isWaited_ = true;
+        return true;
+      }
+      if (!transferred()) {
+        close(); // and the receiving thread tells of the end
+        return false;
+      }
+    }
+    queuedBytes_ -= viewOf(next.terms.get()).size();
+    isBegun_ = false;
+  }
+  isSending_ = false;
+  return false;
+}
+
+/// A thread of the link, for transfers that take time: a callback of nng's would have a thread woken for each frame.
+void PeerLink::waitForTransfers() noexcept {
+  std::unique_lock lock(mutex_);
+  for (;;) {
+    waits_.wait(lock, [this] { return isWaited_ || isOver_; });
+    if (!isWaited_) {
+      return;
+    }
+    isWaited_ = false;
     lock.unlock();
-    self.end();
-    return;
-  }
-  const size_t bytes = nng_aio_count(self.send_);
-  self.sentBytes_ += bytes;
-  self.outgoing_.sent(bytes);
-  if (!self.outgoing_.isOver()) {
-    self.outgoing_.send(self.stream_, self.send_);
-    return;
-  }
-  self.queuedBytes_ -= viewOf(self.queue_.front().terms.get()).size();
-  self.queue_.pop_front();
-  if (self.queue_.empty()) {
-    self.isSending_ = false;
-  } else {
-    self.sendNext();
+    nng_aio_wait(send_);
+    lock.lock();
+    if (!transferred()) {
+      isClosed_ = true; // whoever sends meanwhile finds no queue
+      queue_.clear();
+      queuedBytes_ = 0;
+      lock.unlock();
+      end();
+      return;
+    }
+    sendOn();
   }
 }
 

@@ -14,15 +14,17 @@
 #include <array>
 #include <atomic>
 #include <chrono>
+#include <condition_variable>
 #include <deque>
 #include <memory>
 #include <mutex>
+#include <thread>
 
 namespace sojourn::owner {
 
 class PeerLink;
 
-/// Events of a link, on nng's threads and without the link's lock.
+/// Events of a link, on nng's threads or the link's own, without its lock.
 class PeerLinkEvents {
 public:
   virtual ~PeerLinkEvents() = default;
@@ -74,7 +76,6 @@ private:
     bool isGreeting = false;
   };
   static void received(void *self);
-  static void sent(void *self);
   bool takeHeads();
   bool takeTerms(const FrameFields &fields, size_t termsBytes);
   void deliver();
@@ -82,7 +83,10 @@ private:
   void end();
   void enqueue(Outbound outbound) noexcept;
   void takeBack(const FrameFields &end);
-  void sendNext();
+  bool sendOn();
+  bool transferred();
+  void waitForTransfers() noexcept;
+  void endSender();
 
   nng_stream *const stream_;
   PeerLinkEvents &events_;
@@ -93,7 +97,7 @@ private:
   std::atomic<uint64_t> sentBytes_ = 0, receivedBytes_ = 0;
 
   // Of the one thread that receives.
-  alignas(16) std::array<std::byte, 4096> in_{};
+  alignas(16) std::array<std::byte, 32'768> in_{};
   size_t begin_ = 0, end_ = 0; ///< of what was received and is not yet taken
   PeerFrame frame_;            ///< whose terms arrive
   GroupId group_{};
@@ -105,6 +109,11 @@ private:
   bool isSending_ = false;
   size_t queuedBytes_ = 0; ///< of terms
   stream::Outgoing outgoing_;
+  bool isBegun_ = false;  ///< the first frame of the queue
+  bool isWaited_ = false; ///< for a transfer, by the sender
+  bool isOver_ = false;
+  std::condition_variable waits_;
+  std::thread sender_;
 };
 
 } // namespace sojourn::owner

@@ -123,7 +123,7 @@ void Group::take(const signing::PublicKey &from, PeerFrame frame) {
   if (!found) {
     return;
   }
-  std::lock_guard lock(mutex);
+  std::unique_lock lock(mutex);
   Inbox &inbox = *found;
   if (inbox.isGone) {
     return;
@@ -131,6 +131,7 @@ void Group::take(const signing::PublicKey &from, PeerFrame frame) {
   if (frame.kind == PeerFrame::Kind::Key) {
     inbox.hasTwoKeys |= inbox.key && *inbox.key != frame.digest;
     inbox.key = inbox.key.value_or(frame.digest);
+    lock.unlock(); // who wakes takes it
     came.notify_all();
     return;
   }
@@ -148,6 +149,7 @@ void Group::take(const signing::PublicKey &from, PeerFrame frame) {
   } else {
     inbox.frames.push_back(std::move(frame));
   }
+  lock.unlock();
   came.notify_all();
 }
 

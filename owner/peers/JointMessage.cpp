@@ -112,7 +112,8 @@ llvm::Expected<JointMessage::Frames> JointMessage::scatter(const Exchange &terms
 }
 
 /// RequestError (Peer): a member sent another number of bytes.
-llvm::Expected<std::shared_ptr<Buffer>> JointMessage::sum(const Exchange &terms, Share share, const Frames &frames) {
+llvm::Expected<std::shared_ptr<Buffer>> JointMessage::sum(const Exchange &terms, Share share, const Frames &frames,
+                                                          Room room) {
   std::vector<const std::byte *> each;
   for (unsigned role = 0; role < frames.size(); ++role) {
     const size_t bytes = frames[role] ? frames[role]->size() : 0, expected = placesOfTerms(terms, role, share).bytes;
@@ -122,14 +123,13 @@ llvm::Expected<std::shared_ptr<Buffer>> JointMessage::sum(const Exchange &terms,
     }
     each.push_back(frames[role] ? bytesOf(*frames[role]) : nullptr);
   }
-  auto sums = BufferPool::global().allocate(placesOfSums(terms, share).bytes);
+  auto sums = room(placesOfSums(terms, share).bytes);
   addTerms(terms, share, each, bytesOf(*sums));
   return sums;
 }
 
-/// A copy of the frame under masks; the frame itself where there are none.
-llvm::Expected<std::shared_ptr<Buffer>> JointMessage::masked(const Exchange &terms,
-                                                             const std::shared_ptr<Buffer> &own) {
+/// The frame under masks, in its own memory where nobody else has it; as it is where there are none.
+llvm::Expected<std::shared_ptr<Buffer>> JointMessage::masked(const Exchange &terms, std::shared_ptr<Buffer> own) {
   if (llvm::none_of(terms, [](const ExchangeTerm &term) { return term.isMasked; })) {
     return own;
   }
@@ -145,15 +145,14 @@ llvm::Expected<std::shared_ptr<Buffer>> JointMessage::masked(const Exchange &ter
     return came ? requestError(wire::ErrorCode_Peer, "a member of the group sent terms before the key of its masks")
                 : came.takeError();
   }
-  auto frame = BufferPool::global().allocate(own->size());
-  std::memcpy(frame->data(), own->data(), own->size());
+  auto frame = own.use_count() == 1 && !own->isBorrowed() ? std::move(own) : runtime::copyOf(own->data(), own->size());
   if (!addMasks(*keys, group_.role(), point_, static_cast<uint32_t>(next_), digest_, terms, stop_, bytesOf(*frame))) {
     return requestError(wire::ErrorCode_Stopped, "the step was stopped while its sums got their masks");
   }
   return frame;
 }
 
-llvm::Expected<Memory> JointMessage::exchange(Memory frames) {
+llvm::Expected<Memory> JointMessage::exchange(Memory frames, Room room) {
   if (frames.size() != 1 || next_ >= exchanges_.size()) {
     return requestError(wire::ErrorCode_Internal, "the worker sends " + Twine(frames.size()) + " frames in exchange " +
                                                       Twine(next_) + " of " + Twine(exchanges_.size()) +
@@ -171,14 +170,13 @@ llvm::Expected<Memory> JointMessage::exchange(Memory frames) {
                                                    " bytes for other members, and " + Twine(kTermsBytesMost) +
                                                    " are allowed; sum smaller tensors in a step");
   }
-  auto own = masked(terms, frames[0]);
-  frames.clear();
+  auto own = masked(terms, std::move(frames[0]));
   if (!own) {
     return own.takeError();
   }
   if (group_.parties() < 3 || whole.bytes < kScatterBytesLeast) {
     auto each = gather(std::move(*own));
-    auto sums = each ? sum(terms, {}, *each) : each.takeError();
+    auto sums = each ? sum(terms, {}, *each, room) : each.takeError();
     if (!sums) {
       return sums.takeError();
     }
@@ -188,14 +186,14 @@ llvm::Expected<Memory> JointMessage::exchange(Memory frames) {
   const Share share{group_.role(), group_.parties()};
   auto each = scatter(terms, *own);
   own->reset();
-  auto part = each ? sum(terms, share, *each) : each.takeError();
+  auto part = each ? sum(terms, share, *each, ownRoom) : each.takeError();
   auto parts = part ? gather(std::move(*part)) : part.takeError();
   if (!parts) {
     return parts.takeError();
   }
   settle(terms);
-  auto sums = BufferPool::global().allocate(whole.bytes);
-  std::memset(sums->data(), 0, whole.bytes);
+  auto sums = room(whole.bytes);
+  clearPadding(terms, whole, bytesOf(*sums));
   for (unsigned role = 0; role < group_.parties(); ++role) {
     const Share theirs{role, group_.parties()};
     const FramePlaces places = placesOfSums(terms, theirs);

@@ -54,8 +54,13 @@ public:
   /// way, or taken.
   /// `exchanges`: of each step, which outlive this message.
   llvm::Error begin(llvm::ArrayRef<runtime::Exchange> exchanges);
+  /// Memory for sums of so many bytes. Throws std::bad_alloc.
+  using Room = llvm::function_ref<std::shared_ptr<runtime::Buffer>(size_t)>;
+  static std::shared_ptr<runtime::Buffer> ownRoom(size_t bytes) {
+    return runtime::BufferPool::global().allocate(bytes);
+  }
   /// Sends this member's terms, masked where the exchange says so, and gives the sums; both are one frame.
-  llvm::Expected<Memory> exchange(Memory frames);
+  llvm::Expected<Memory> exchange(Memory frames, Room room = ownRoom);
   /// The step has run. Waits for all members: on success each of them commits it, and the next step of the message is
   /// the current one. No stop ends this wait, since others may have committed; it ends, since all have begun the step.
   /// Members whose copies have other bits than those of role 0 take over its bytes before, which a stop ends.
@@ -81,9 +86,9 @@ private:
   llvm::Expected<Frames> awaitTerms(std::shared_ptr<runtime::Buffer> own);
   llvm::Expected<Frames> scatter(const runtime::Exchange &terms, const std::shared_ptr<runtime::Buffer> &own);
   llvm::Expected<std::shared_ptr<runtime::Buffer>> sum(const runtime::Exchange &terms, runtime::Share share,
-                                                       const Frames &frames);
+                                                       const Frames &frames, Room room);
   llvm::Expected<std::shared_ptr<runtime::Buffer>> masked(const runtime::Exchange &terms,
-                                                          const std::shared_ptr<runtime::Buffer> &own);
+                                                          std::shared_ptr<runtime::Buffer> own);
 
   Group &group_;
   const MessageDigest digest_;

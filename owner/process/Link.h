@@ -71,15 +71,20 @@ public:
   /// Mapped for reading, once; the descriptor is closed then. `least`: bytes to map, even where the file has become
   /// shorter. Throws std::bad_alloc.
   const void *map(size_t least = 0);
-  /// Copies its first bytes, each read once; false where it is shorter. Throws nothing.
-  bool copyTo(void *to, size_t size) const;
+  /// Copies its first bytes, each read once; false where it is shorter. Throws nothing. A file that is copied again is
+  /// mapped, which saves a call of the system for each copy; the descriptor stays open. Thread-safe.
+  bool copyTo(void *to, size_t size);
 
 private:
+  const void *mapped();
+
   Descriptor file;
   size_t bytes = 0;
   const uint64_t own; ///< newFileNumber()
   const std::shared_ptr<std::atomic<size_t>> count;
-  void *mapping = nullptr;
+  std::atomic<void *> mapping = nullptr;
+  std::atomic<bool> isCopied = false;
+  bool isSealed = false, isCounted = false;
 };
 
 enum class FrameKind : uint32_t {
@@ -142,6 +147,9 @@ public:
   bool hasQueued() const { return !queued.empty(); }
   /// Sends them.
   llvm::Error flush(Waiting waiting = always);
+  /// Memory of this side that the other one maps, for a frame: it is sent without a copy. Held until it is answered.
+  /// Throws std::bad_alloc.
+  std::shared_ptr<runtime::Buffer> room(size_t size) { return pool.allocate(size); }
   /// Frees memory that is kept for frames to come.
   void trim() { pool.trim(); }
   int socket() const { return end.get(); }

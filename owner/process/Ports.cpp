@@ -116,6 +116,11 @@ std::shared_ptr<runtime::Buffer> SessionPort::taken(std::shared_ptr<runtime::Buf
   return ownCopy(value, size);
 }
 
+std::shared_ptr<runtime::Buffer> SessionPort::room(size_t size) {
+  std::lock_guard lock(mutex);
+  return process && !process->isOver() ? process->room(size) : WorkerPort::room(size);
+}
+
 std::unique_ptr<WorkerProcess> SessionPort::tidy(std::chrono::steady_clock::time_point now) noexcept {
   std::unique_lock lock(mutex, std::try_to_lock);
   if (!lock || isBusy || !process) {

@@ -28,6 +28,7 @@ public:
   void unmap(uint64_t table) override;
   unsigned threads() const override { return house->threads(); }
   std::shared_ptr<runtime::Buffer> taken(std::shared_ptr<runtime::Buffer> value, size_t size) override;
+  std::shared_ptr<runtime::Buffer> room(size_t size) override;
   std::unique_ptr<WorkerProcess> tidy(std::chrono::steady_clock::time_point now) noexcept override;
   std::unique_ptr<WorkerProcess> giveUp() noexcept override;
   /// For tests: its process; 0: none.

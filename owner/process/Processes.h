@@ -53,6 +53,8 @@ public:
   bool flush(bool trims, Link::Waiting waiting) noexcept;
   /// Rows of a table, from now on; null: no longer.
   llvm::Error map(uint64_t table, const Dataset *rows);
+  /// Memory for a call. Throws std::bad_alloc.
+  std::shared_ptr<runtime::Buffer> room(size_t size) { return link->room(size); }
   bool isOver() const { return isEnded; }
   /// Whether it still runs, as the system says: one may have ended between calls.
   bool isAlive() const;

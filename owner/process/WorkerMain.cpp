@@ -86,8 +86,8 @@ private:
   Memory memoryOf(const Frame &frame) {
     const auto &call = *flatbuffers::GetRoot<calls::Call>(frame.bytes.data());
     const auto kind = call.body_type();
-    const bool isBorrowed =
-        kind == calls::CallBody_Run || kind == calls::CallBody_Inspect || kind == calls::CallBody_Put;
+    const bool isBorrowed = kind == calls::CallBody_Run || kind == calls::CallBody_Resume ||
+                            kind == calls::CallBody_Inspect || kind == calls::CallBody_Put;
     Memory memory;
     memory.reserve(frame.memory.size());
     for (const auto &buffer : frame.memory) {

@@ -86,6 +86,9 @@ public:
   /// The first `size` bytes of a value of an answer, in memory that the worker cannot change; null where they cannot be
   /// read.
   virtual std::shared_ptr<runtime::Buffer> taken(std::shared_ptr<runtime::Buffer> value, size_t) { return value; }
+  /// Memory for a call, which the worker reads where it lies, and may change. Used again once the call is answered.
+  /// Throws std::bad_alloc.
+  virtual std::shared_ptr<runtime::Buffer> room(size_t size) { return runtime::BufferPool::global().allocate(size); }
 };
 
 /// Makes the worker of one owner.

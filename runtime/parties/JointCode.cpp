@@ -113,8 +113,11 @@ public:
         value.buffer = copyOf(value.buffer->data(), value.type.bytes(), pool);
       }
     };
-    // What came with the message, and results that are such values; frames live as long as their sums.
+    // What came with the message, sums of a frame that is used again, and results that are such values.
     for (size_t number = 0; next_ == 1 && number < plan_->arguments; ++number) {
+      own(values_[number].tensor);
+    }
+    for (unsigned number : std::exchange(lent_, {})) {
       own(values_[number].tensor);
     }
     for (unsigned number : plan_->stages[next_ - 1].results) {
@@ -145,12 +148,16 @@ private:
           type, Buffer::borrow(static_cast<const std::byte *>(frame->data()) + exchange.came.offsets[at], type.bytes(),
                                frame)};
     }
+    if (frame->isBorrowed()) { // others live as long as their sums
+      lent_ = exchange.sums;
+    }
   }
 
   std::shared_ptr<const Plan> plan_;
   std::vector<Binding> values_;
   RunOptions options_;
-  size_t next_ = 0; ///< stage
+  size_t next_ = 0;            ///< stage
+  std::vector<unsigned> lent_; ///< sums that go with the call that they came with
 };
 
 llvm::Expected<RunOutcome> goOn(std::unique_ptr<Run> run) {

@@ -5,6 +5,7 @@ import contextlib
 import socket
 import struct
 import threading
+import time
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,7 +14,8 @@ from served_parties_support import ServedHospitals
 
 PEER = 2  # the kind of frames between owners
 FIELDS = struct.Struct("<32s32sQQIIBBBBI")  # owner/peers/FrameBytes.h
-TERMS = 0
+TERMS, GONE = 0, 3
+PATIENCE = 30  # seconds
 
 
 @dataclass(frozen=True)
@@ -102,6 +104,17 @@ class TappedHospitals(ServedHospitals):
             for sender, receiver, parts in ((at, other, tap.forth), (other, at, tap.back)):
                 ways.setdefault((sender, receiver), []).extend(frames_in(parts, sender, receiver))
         return ways
+
+    def frames_of_closed_group(self) -> dict[tuple[int, int], list[Frame]]:
+        """All frames; members say goodbye after the client has its answer, so the last ones may be on their way."""
+        until = time.monotonic() + PATIENCE
+        while True:
+            ways = self.frames()
+            late = [way for way, frames in ways.items() if not frames or frames[-1].kind != GONE]
+            if not late:
+                return ways
+            assert time.monotonic() < until, f"no goodbye from sender to receiver: {late}"
+            time.sleep(0.01)
 
     def close(self):
         super().close()

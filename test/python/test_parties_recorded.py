@@ -138,7 +138,7 @@ def train(three, seed: int) -> dict:
     sojourn.publish(net.state_dict())
     sojourn.publish(table["image"].long().sum(0))
     parties.close()
-    return {way: [each.shape for each in frames] for way, frames in three.frames().items()}
+    return {way: [each.shape for each in frames] for way, frames in three.frames_of_closed_group().items()}
 
 
 def test_traffic_has_one_shape_for_all_rows(tapped, rng):

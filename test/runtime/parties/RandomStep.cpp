@@ -17,6 +17,8 @@
 #include "mlir/IR/Diagnostics.h"
 #include "mlir/IR/Verifier.h"
 
+#include <cmath>
+
 using namespace mlir;
 
 namespace sojourn::test {
@@ -28,7 +30,7 @@ public:
   Writer(MLIRContext &context, std::mt19937_64 &dice, unsigned parties)
       : builder_(&context), location_(builder_.getUnknownLoc()), dice_(dice), parties_(parties) {}
 
-  RandomStep write(size_t ops) {
+  RandomStep write(size_t ops, bool isScaled) {
     RandomStep made;
     made.module = ModuleOp::create(location_);
     (*made.module)->setAttr(kPromotionAttr, builder_.getStringAttr("torch"));
@@ -38,6 +40,9 @@ public:
     step_.addEntryBlock();
     builder_.setInsertionPointToEnd(&step_.getBody().front());
     addArguments();
+    if (isScaled) {
+      addScaled();
+    }
     for (size_t i = 0; i < ops; ++i) {
       SmallVector<Value> made_;
       Operation *before = step_.getBody().front().empty() ? nullptr : &step_.getBody().front().back();
@@ -117,6 +122,23 @@ private:
     // The roles' own rows, joined.
     SmallVector<Value> own(llvm::ArrayRef<Value>(values_).slice(4, parties_));
     push<ConcatOp>(own, 0);
+    known_ = values_.size();
+  }
+
+  /// Rows times a number that waits for a sum over rows: a power of two, so that all stays exact.
+  void addScaled() {
+    Value rows = values_[0];
+    Value sum = ReduceSumOp::create(builder_, location_, rows, SmallVector<int64_t>({0, 1}));
+    Value same = CompareOp::create(builder_, location_, sum, sum, "eq");
+    Value number =
+        SelectOp::create(builder_, location_, same, constant(std::ldexp(chance(0.5) ? 1 : -1, int(upTo(5)) - 2)), sum);
+    Value isMasked = CompareOp::create(builder_, location_, rows, constant(1), "lt");
+    for (int64_t left = 1 + upTo(3); left > 0; --left) {
+      Value scaled = chance(0.5) ? push<MulOp>(rows, number) : push<DivOp>(rows, number);
+      if (chance(0.5)) {
+        push<SelectOp>(isMasked, constant(0), scaled);
+      }
+    }
     known_ = values_.size();
   }
 
@@ -280,7 +302,7 @@ private:
     std::string reason;
     auto flags = tryCreate<CompareOp>(builder_, location_, reason, a, b, "lt");
     if (flags) {
-      push<SelectOp>(flags.getResult(), a, chance(0.5) ? b : constant(3));
+      push<SelectOp>(flags.getResult(), a, chance(0.5) ? b : constant(chance(0.5) ? 3 : 0));
     }
   }
   void reshape() {
@@ -563,8 +585,8 @@ private:
 
 } // namespace
 
-RandomStep randomStep(MLIRContext &context, std::mt19937_64 &dice, unsigned parties, size_t ops) {
-  return Writer(context, dice, parties).write(ops);
+RandomStep randomStep(MLIRContext &context, std::mt19937_64 &dice, unsigned parties, size_t ops, bool isScaled) {
+  return Writer(context, dice, parties).write(ops, isScaled);
 }
 
 } // namespace sojourn::test

@@ -12,13 +12,15 @@
 namespace sojourn::test {
 
 /// All numbers are small integers, in f64 and i64, so that sums are exact in any order. Ops that placement refuses are
-/// left out again; `refused` counts them. The arguments are states.
+/// left out again; `refused` counts them. The arguments are states. `isScaled`: some rows are multiplied by, or divided
+/// by, a power of two that waits for an exchange.
 struct RandomStep {
   mlir::OwningOpRef<mlir::ModuleOp> module;
   size_t refused = 0;
 };
 
-RandomStep randomStep(mlir::MLIRContext &context, std::mt19937_64 &dice, unsigned parties, size_t ops);
+RandomStep randomStep(mlir::MLIRContext &context, std::mt19937_64 &dice, unsigned parties, size_t ops,
+                      bool isScaled = false);
 
 } // namespace sojourn::test
 

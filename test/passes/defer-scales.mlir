@@ -1,0 +1,96 @@
+// Factors that wait for an exchange go behind the sums that they scale, where that saves an exchange.
+// RUN: sojourn-opt %s -split-input-file --sojourn-defer-scales | FileCheck %s
+
+// The gradient of a mean over rows that have labels: rows are masked after they are divided, so a sum of none is zero.
+// CHECK-LABEL: @step
+// CHECK: %[[COUNT:.*]] = sojourn.reduce_sum %{{.*}}, dims = [0]
+// CHECK: %[[EIGHTH:.*]] = sojourn.constant 1.250000e-01 : f32
+// CHECK: %[[SCALE:.*]] = sojourn.mul %[[COUNT]], %[[EIGHTH]]
+// CHECK: %[[EIGHT:.*]] = sojourn.constant 8.000000e+00 : f32
+// CHECK: %[[ROWS:.*]] = sojourn.div %{{.*}}, %[[EIGHT]]
+// CHECK: sojourn.select %{{.*}}, %[[ROWS]], %{{.*}}
+// CHECK: %[[SUM:.*]] = sojourn.dot
+// CHECK: %[[WHOLE:.*]] = sojourn.div %[[SUM]], %[[SCALE]]
+// CHECK: %[[NONE:.*]] = sojourn.compare "eq" %[[SUM]]
+// CHECK: sojourn.select %[[NONE]], %[[SUM]], %[[WHOLE]]
+module attributes {sojourn.parties = 2 : i64, sojourn.promotion = "torch"} {
+func.func @step(%x: tensor<5x3xf32> {sojourn.kind = "state", sojourn.parts = #sojourn.parts<roles = [0, 1], rows = [2, 3], stride = 3>},
+    %y: tensor<5xf32> {sojourn.kind = "state", sojourn.parts = #sojourn.parts<roles = [0, 1], rows = [2, 3], stride = 1>})
+    -> (tensor<3xf32> {sojourn.result = "keep"}) {
+  %zero = sojourn.constant 0.0 : f32
+  %has = sojourn.compare "ne" %y, %zero : tensor<5xf32>, tensor<f32>
+  %ones = sojourn.convert %has : tensor<5xi1> -> tensor<5xf32>
+  %count = sojourn.reduce_sum %ones, dims = [0] : tensor<5xf32>
+  %scaled = sojourn.div %ones, %count : tensor<5xf32>, tensor<f32>
+  %masked = sojourn.select %has, %scaled, %zero : tensor<5xi1>, tensor<5xf32>, tensor<f32>
+  %g = sojourn.dot %masked, %x, lhs_batch = [], rhs_batch = [], lhs_contract = [0], rhs_contract = [0] : tensor<5xf32>, tensor<5x3xf32> -> tensor<3xf32>
+  return %g : tensor<3xf32>
+}
+}
+
+// -----
+
+// A number that is repeated along rows; rows that are kept get their factor, too.
+// CHECK-LABEL: @step
+// CHECK: %[[TOTAL:.*]] = sojourn.reduce_sum %{{.*}}, dims = [0, 1]
+// CHECK: %[[FACTOR:.*]] = sojourn.mul %[[TOTAL]]
+// CHECK: %[[ROWS:.*]] = sojourn.mul %arg0
+// CHECK: %[[SUM:.*]] = sojourn.reduce_sum %[[ROWS]], dims = [0]
+// CHECK: %[[WHOLE:.*]] = sojourn.mul %[[SUM]], %[[FACTOR]]
+// CHECK-NOT: compare
+// CHECK: %[[KEPT:.*]] = sojourn.mul %[[ROWS]], %[[FACTOR]]
+// CHECK: return %[[WHOLE]], %[[KEPT]]
+module attributes {sojourn.parties = 2 : i64, sojourn.promotion = "torch"} {
+func.func @step(%x: tensor<5x3xf64> {sojourn.kind = "state", sojourn.parts = #sojourn.parts<roles = [0, 1], rows = [2, 3], stride = 3>})
+    -> (tensor<3xf64> {sojourn.result = "keep"}, tensor<5x3xf64> {sojourn.result = "keep"}) {
+  %total = sojourn.reduce_sum %x, dims = [0, 1] : tensor<5x3xf64>
+  %all = sojourn.broadcast %total, dims = [] : tensor<f64> -> tensor<5x3xf64>
+  %scaled = sojourn.mul %x, %all : tensor<5x3xf64>, tensor<5x3xf64>
+  %sum = sojourn.reduce_sum %scaled, dims = [0] : tensor<5x3xf64>
+  return %sum, %scaled : tensor<3xf64>, tensor<5x3xf64>
+}
+}
+
+// -----
+
+// What is not linear in the factor, half-width floats, and a sum that waits for something else stay as they are.
+// CHECK-LABEL: @step
+// CHECK: %[[TOTAL:.*]] = sojourn.reduce_sum %arg0, dims = [0, 1]
+// CHECK: %[[SCALED:.*]] = sojourn.mul %arg0, %[[TOTAL]]
+// CHECK: sojourn.exp %[[SCALED]]
+// CHECK: %[[HALF:.*]] = sojourn.reduce_sum %arg1, dims = [0, 1]
+// CHECK: sojourn.mul %arg1, %[[HALF]]
+// CHECK: %[[CENTRED:.*]] = sojourn.sub %arg0, %[[TOTAL]]
+// CHECK: sojourn.mul %[[CENTRED]], %[[TOTAL]]
+module attributes {sojourn.parties = 2 : i64, sojourn.promotion = "torch"} {
+func.func @step(%x: tensor<5x3xf64> {sojourn.kind = "state", sojourn.parts = #sojourn.parts<roles = [0, 1], rows = [2, 3], stride = 3>},
+    %h: tensor<5x3xf16> {sojourn.kind = "state", sojourn.parts = #sojourn.parts<roles = [0, 1], rows = [2, 3], stride = 3>})
+    -> (tensor<3xf64> {sojourn.result = "keep"}, tensor<3xf16> {sojourn.result = "keep"}, tensor<3xf64> {sojourn.result = "keep"}) {
+  %total = sojourn.reduce_sum %x, dims = [0, 1] : tensor<5x3xf64>
+  %scaled = sojourn.mul %x, %total : tensor<5x3xf64>, tensor<f64>
+  %e = sojourn.exp %scaled : tensor<5x3xf64>
+  %sum = sojourn.reduce_sum %e, dims = [0] : tensor<5x3xf64>
+  %half = sojourn.reduce_sum %h, dims = [0, 1] : tensor<5x3xf16>
+  %halves = sojourn.mul %h, %half : tensor<5x3xf16>, tensor<f16>
+  %halfsum = sojourn.reduce_sum %halves, dims = [0] : tensor<5x3xf16>
+  %centred = sojourn.sub %x, %total : tensor<5x3xf64>, tensor<f64>
+  %late = sojourn.mul %centred, %total : tensor<5x3xf64>, tensor<f64>
+  %latesum = sojourn.reduce_sum %late, dims = [0] : tensor<5x3xf64>
+  return %sum, %halfsum, %latesum : tensor<3xf64>, tensor<3xf16>, tensor<3xf64>
+}
+}
+
+// -----
+
+// A step of one owner.
+// CHECK-LABEL: @step
+// CHECK: %[[TOTAL:.*]] = sojourn.reduce_sum %arg0, dims = [0, 1]
+// CHECK: sojourn.mul %arg0, %[[TOTAL]]
+module attributes {sojourn.promotion = "torch"} {
+func.func @step(%x: tensor<5x3xf64> {sojourn.kind = "state"}) -> (tensor<3xf64> {sojourn.result = "keep"}) {
+  %total = sojourn.reduce_sum %x, dims = [0, 1] : tensor<5x3xf64>
+  %scaled = sojourn.mul %x, %total : tensor<5x3xf64>, tensor<f64>
+  %sum = sojourn.reduce_sum %scaled, dims = [0] : tensor<5x3xf64>
+  return %sum : tensor<3xf64>
+}
+}

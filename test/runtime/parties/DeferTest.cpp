@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0
+// Factors that are moved behind sums (pass sojourn-defer-scales): the same values, and fewer exchanges.
+#include "passes/Passes.h"
+#include "passes/parties/Placement.h"
+#include "test/runtime/Programs.h"
+#include "test/runtime/parties/RandomStep.h"
+
+#include "mlir/IR/Verifier.h"
+#include "mlir/Pass/PassManager.h"
+
+#include <cmath>
+#include <cstdlib>
+
+using namespace sojourn;
+using namespace sojourn::runtime;
+using namespace sojourn::test;
+
+namespace {
+
+unsigned exchangesOf(mlir::ModuleOp module) {
+  return llvm::cantFail(llvm::Expected<unsigned>(
+      (*parties::Placement::of(module.lookupSymbol<mlir::func::FuncOp>(kStepName)))->exchanges()));
+}
+
+mlir::OwningOpRef<mlir::ModuleOp> deferred(mlir::ModuleOp module) {
+  mlir::OwningOpRef<mlir::ModuleOp> copy = module.clone();
+  mlir::PassManager manager(module.getContext());
+  manager.addPass(createDeferScales());
+  EXPECT_TRUE(mlir::succeeded(manager.run(*copy)) && mlir::succeeded(mlir::verify(*copy)));
+  return copy;
+}
+
+std::vector<HostTensor> ran(mlir::ModuleOp module, const std::vector<Binding> &arguments) {
+  return llvm::cantFail(llvm::cantFail(cpuEngine().prepare(module))->run(arguments, {.threads = 1}));
+}
+
+Binding tensorOf(const TensorType &type, llvm::function_ref<double()> number) {
+  Binding binding{{type, BufferPool::global().allocate(type.bytes())}, nullptr};
+  for (int64_t i = 0; i < type.numel(); ++i) {
+    void *data = binding.tensor.buffer->data();
+    if (type.element == Element::f64) {
+      static_cast<double *>(data)[i] = number();
+    } else {
+      static_cast<int64_t *>(data)[i] = static_cast<int64_t>(number());
+    }
+  }
+  return binding;
+}
+
+/// Numbers and factors are such that no operation rounds.
+TEST(DeferScales, RandomStepsKeepTheirValues) {
+  std::mt19937_64 dice = freshRandom();
+  const char *wanted = std::getenv("SOJOURN_DEFERRED_PROGRAMS");
+  const size_t programs = wanted ? std::strtoul(wanted, nullptr, 10) : 1'500;
+  size_t fewer = 0, guarded = 0;
+  for (size_t i = 0; i < programs; ++i) {
+    Context context;
+    RandomStep made = randomStep(context.context, dice, 2 + dice() % 3, 4 + dice() % 16, /*isScaled=*/true);
+    auto moved = deferred(*made.module);
+    const unsigned before = exchangesOf(*made.module), after = exchangesOf(*moved);
+    ASSERT_LE(after, before);
+    std::string text, was;
+    llvm::raw_string_ostream(text) << *moved;
+    llvm::raw_string_ostream(was) << *made.module;
+    if (after == before) {
+      ASSERT_EQ(text, was) << "changed without a gain";
+      continue;
+    }
+    ++fewer;
+    guarded += llvm::StringRef(text).count("compare \"eq\"") > llvm::StringRef(was).count("compare \"eq\"");
+    SCOPED_TRACE("program " + std::to_string(i) + "\n" + was + text);
+    std::vector<Binding> arguments;
+    const auto code = llvm::cantFail(cpuEngine().prepare(*made.module));
+    for (const ArgSpec &spec : code->args()) {
+      arguments.push_back(tensorOf(
+          spec.type, [&] { return static_cast<double>(std::uniform_int_distribution<int64_t>(-3, 4)(dice)); }));
+    }
+    const auto expected = ran(*made.module, arguments), found = ran(*moved, arguments);
+    ASSERT_EQ(found.size(), expected.size());
+    for (size_t result = 0; result < found.size(); ++result) {
+      ASSERT_EQ(numbersOf(found[result]), numbersOf(expected[result])) << "result #" << result;
+    }
+  }
+  std::printf("%zu programs, %zu with fewer exchanges, %zu of them with masked rows\n", programs, fewer, guarded);
+  EXPECT_GT(fewer, programs / 20);
+  EXPECT_GT(guarded, programs / 200);
+}
+
+/// The gradient of a mean over rows that have labels, with a weight per class as far as `weights`.
+std::string meanOfLabels(bool isMasked) {
+  const std::string masked = isMasked
+                                 ? "%m = sojourn.select %has, %scaled, %zero : tensor<4xi1>, tensor<4xf64>, tensor<f64>"
+                                 : "%m = sojourn.mul %scaled, %scale : tensor<4xf64>, tensor<f64>";
+  return R"(
+module attributes {sojourn.parties = 2 : i64, sojourn.promotion = "torch"} {
+func.func @step(%x0: tensor<1x2xf64> {sojourn.kind = "state", sojourn.party = 0 : i64},
+    %x1: tensor<3x2xf64> {sojourn.kind = "state", sojourn.party = 1 : i64},
+    %y0: tensor<1xf64> {sojourn.kind = "state", sojourn.party = 0 : i64},
+    %y1: tensor<3xf64> {sojourn.kind = "state", sojourn.party = 1 : i64}) -> (tensor<2xf64> {sojourn.result = "keep"}) {
+  %zero = sojourn.constant 0.0 : f64
+  %scale = sojourn.constant 0.25 : f64
+  %x = sojourn.concat %x0, %x1 dim = 0 : tensor<1x2xf64>, tensor<3x2xf64>
+  %y = sojourn.concat %y0, %y1 dim = 0 : tensor<1xf64>, tensor<3xf64>
+  %has = sojourn.compare "ne" %y, %zero : tensor<4xf64>, tensor<f64>
+  %ones = sojourn.convert %has : tensor<4xi1> -> tensor<4xf64>
+  %count = sojourn.reduce_sum %ones, dims = [0] : tensor<4xf64>
+  %scaled = sojourn.div %ones, %count : tensor<4xf64>, tensor<f64>
+  )" + masked +
+         R"(
+  %g = sojourn.dot %m, %x, lhs_batch = [], rhs_batch = [], lhs_contract = [0], rhs_contract = [0] : tensor<4xf64>, tensor<4x2xf64> -> tensor<2xf64>
+  return %g : tensor<2xf64>
+}
+})";
+}
+
+/// A batch without labels divides by zero: masked rows give zeros, others NaN, as without the pass.
+TEST(DeferScales, FactorsThatAreNotFinite) {
+  std::mt19937_64 dice = freshRandom();
+  std::normal_distribution<double> normal;
+  for (bool isMasked : {true, false}) {
+    Context context;
+    auto module = context.parse(meanOfLabels(isMasked));
+    ASSERT_TRUE(module);
+    auto moved = deferred(*module);
+    EXPECT_EQ(exchangesOf(*module), 2u);
+    EXPECT_EQ(exchangesOf(*moved), 1u);
+    for (bool hasLabels : {true, false}) {
+      std::vector<Binding> arguments;
+      const auto code = llvm::cantFail(cpuEngine().prepare(*module));
+      for (const ArgSpec &spec : code->args()) {
+        const bool isLabel = spec.type.dims.size() == 1;
+        arguments.push_back(tensorOf(spec.type, [&] { return isLabel ? double(hasLabels) : normal(dice); }));
+      }
+      const auto expected = numbersOf(ran(*module, arguments)[0]), found = numbersOf(ran(*moved, arguments)[0]);
+      for (size_t i = 0; i < 2; ++i) {
+        if (hasLabels) {
+          EXPECT_NEAR(found[i], expected[i], 1e-15 * std::abs(expected[i]) + 1e-16);
+        } else if (isMasked) {
+          EXPECT_EQ(expected[i], 0);
+          EXPECT_EQ(found[i], 0);
+        } else {
+          EXPECT_TRUE(std::isnan(expected[i]) && std::isnan(found[i])) << expected[i] << " " << found[i];
+        }
+      }
+    }
+  }
+}
+
+} // namespace
