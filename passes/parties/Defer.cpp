@@ -15,10 +15,10 @@
 
 #include "mlir/IR/Matchers.h"
 #include "llvm/ADT/DenseSet.h"
-#include "llvm/ADT/MapVector.h"
 #include "llvm/Support/MathExtras.h"
 
 #include <limits>
+#include <optional>
 
 namespace sojourn {
 #define GEN_PASS_DEF_DEFERSCALES
@@ -82,11 +82,42 @@ Scaling scalingOf(Operation &op, const Placement &placement) {
   return {};
 }
 
+/// How many rows a mask leaves.
+struct Count {
+  Value number, mask;
+};
+
+/// That `number` is, or divides by; empty where there is none.
+Count countOf(Value number) {
+  for (unsigned step = 0; step < 8; ++step) {
+    Operation *made = number.getDefiningOp();
+    if (auto sum = dyn_cast_if_present<ReduceSumOp>(made)) {
+      auto ones = sum.getX().getDefiningOp<ConvertOp>();
+      const bool isAll = cast<RankedTensorType>(sum.getType()).getRank() == 0;
+      const bool isMask = ones && cast<RankedTensorType>(ones.getX().getType()).getElementType().isInteger(1);
+      return isAll && isMask ? Count{sum.getResult(), ones.getX()} : Count{};
+    }
+    if (!made || !isa<DivOp, ReshapeOp>(made)) {
+      break;
+    }
+    number = made->getOperand(isa<DivOp>(made) ? 1 : 0);
+  }
+  return {};
+}
+
+/// Rows that lack a factor: whether all went through a select with zeros after they were scaled, and the mask of that
+/// select, where it is the same for all.
+struct Lacking {
+  bool isMasked = false;
+  Value mask;
+};
+
 /// Values that lack one factor, and what becomes of them.
 class Deferral {
 public:
   Deferral(func::FuncOp step, const Placement &placement, const Scaling &first)
-      : step_(step), placement_(placement), number_(first.number), divides_(first.divides) {}
+      : step_(step), placement_(placement), number_(first.number), divides_(first.divides),
+        count_(countOf(first.number)) {}
 
   /// Walks the step. Whether it then has fewer exchanges, one after another.
   bool saves() {
@@ -118,6 +149,13 @@ public:
       factor = ReshapeOp::create(builder, at->getLoc(), RankedTensorType::get({}, type.getElementType()), factor);
     }
     factor_ = MulOp::create(builder, at->getLoc(), factor, constant(divides_ ? 1 / power : power));
+    if (count_.number) { // all rows are masked where it is zero, and the sums are
+      auto element = cast<RankedTensorType>(count_.number.getType()).getElementType();
+      Value none = ConstantOp::create(builder, at->getLoc(), RankedTensorType::get({}, element),
+                                      builder.getFloatAttr(element, 0.0));
+      Value isNone = CompareOp::create(builder, at->getLoc(), count_.number, none, "eq");
+      countedFactor_ = SelectOp::create(builder, at->getLoc(), isNone, constant(divides_ ? 1 : 0), factor_);
+    }
     for (OpOperand *scaled : scalings_) {
       builder.setInsertionPoint(scaled->getOwner());
       Value rest = constant(divides_ ? power : 1 / power);
@@ -126,9 +164,10 @@ public:
       }
       scaled->set(rest);
     }
-    for (Operation *sum : sums_) {
+    for (const auto &sums : sums_) {
+      Operation *sum = sums.first;
       builder.setInsertionPointAfter(sum);
-      Value whole = scaled(builder, sum->getResult(0), isMaskedSum_.contains(sum));
+      Value whole = scaled(builder, sum->getResult(0), sums.second);
       sum->getResult(0).replaceUsesWithIf(whole, [&](OpOperand &use) { return !made_.contains(use.getOwner()); });
     }
     for (OpOperand *escape : escapes_) {
@@ -140,15 +179,17 @@ public:
 private:
   /// Times the factor. A sum of masked rows that is zero stays zero, whatever the factor is: the rows were masked after
   /// they were scaled.
-  Value scaled(OpBuilder &builder, Value value, bool isMasked) {
+  Value scaled(OpBuilder &builder, Value value, const Lacking &lacking) {
+    const bool isCounted = count_.number && lacking.mask == count_.mask;
+    Value factor = isCounted ? countedFactor_ : factor_;
     Location location = value.getLoc();
     auto note = [&](Operation *op) {
       made_.insert(op);
       return op->getResult(0);
     };
-    Value whole = note(divides_ ? DivOp::create(builder, location, value, factor_).getOperation()
-                                : MulOp::create(builder, location, value, factor_).getOperation());
-    if (!isMasked) {
+    Value whole = note(divides_ ? DivOp::create(builder, location, value, factor).getOperation()
+                                : MulOp::create(builder, location, value, factor).getOperation());
+    if (isCounted || !lacking.isMasked) {
       return whole;
     }
     auto element = cast<RankedTensorType>(value.getType()).getElementType();
@@ -178,16 +219,13 @@ private:
     level += isSum ? 1 : 0;
     if (isScaling) {
       scalings_.push_back(scaling.factor);
-      lacks_[op.getResult(0)] = false;
+      lacks_[op.getResult(0)] = {};
     } else if (lacks && isSum) {
-      sums_.push_back(&op);
-      if (isMasked(op)) {
-        isMaskedSum_.insert(&op);
-      }
+      sums_.push_back({&op, masked(op)});
       ready_[op.getResult(0)] = std::max(level, ready_.lookup(number_));
       return level;
     } else if (lacks) {
-      lacks_[op.getResult(0)] = isMasked(op);
+      lacks_[op.getResult(0)] = masked(op);
     }
     for (Value result : op.getResults()) {
       ready_[result] = level;
@@ -195,13 +233,19 @@ private:
     return level;
   }
 
-  /// Whether all rows that lack the factor went through a select with zeros.
-  bool isMasked(Operation &op) const {
-    if (auto select = dyn_cast<SelectOp>(op); select && (isZero(select.getA()) || isZero(select.getB()))) {
-      return true;
+  Lacking masked(Operation &op) const {
+    std::optional<Lacking> all;
+    for (Value operand : op.getOperands()) {
+      if (auto found = lacks_.find(operand); found != lacks_.end()) {
+        const Lacking &own = found->second;
+        all = !all ? own : Lacking{all->isMasked && own.isMasked, all->mask == own.mask ? own.mask : Value()};
+      }
     }
-    return llvm::all_of(op.getOperands(),
-                        [&](Value operand) { return !lacks_.contains(operand) || lacks_.lookup(operand); });
+    if (auto select = dyn_cast<SelectOp>(op); select && !all->isMasked) {
+      all->isMasked = isZero(select.getA()) || isZero(select.getB());
+      all->mask = isZero(select.getB()) ? select.getPred() : Value();
+    }
+    return *all;
   }
 
   /// Whether f(s * x) = s * f(x) for the operands x that lack s; false where none does.
@@ -244,12 +288,13 @@ private:
   const Placement &placement_;
   const Value number_;
   const bool divides_;
-  llvm::MapVector<Value, bool> lacks_; ///< and whether its rows are masked
+  const Count count_;
+  llvm::DenseMap<Value, Lacking> lacks_;
   llvm::DenseMap<Value, unsigned> ready_;
   std::vector<OpOperand *> scalings_, escapes_;
-  std::vector<Operation *> sums_; ///< across roles
-  llvm::DenseSet<Operation *> isMaskedSum_, made_;
-  Value factor_;
+  std::vector<std::pair<Operation *, Lacking>> sums_; ///< across roles
+  llvm::DenseSet<Operation *> made_;
+  Value factor_, countedFactor_; ///< the latter does nothing where the count is zero
 };
 
 struct DeferScales : sojourn::impl::DeferScalesBase<DeferScales> {

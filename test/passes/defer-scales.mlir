@@ -6,13 +6,14 @@
 // CHECK: %[[COUNT:.*]] = sojourn.reduce_sum %{{.*}}, dims = [0]
 // CHECK: %[[EIGHTH:.*]] = sojourn.constant 1.250000e-01 : f32
 // CHECK: %[[SCALE:.*]] = sojourn.mul %[[COUNT]], %[[EIGHTH]]
+// CHECK: %[[NONE:.*]] = sojourn.compare "eq" %[[COUNT]]
+// CHECK: %[[SAFE:.*]] = sojourn.select %[[NONE]], %{{.*}}, %[[SCALE]]
 // CHECK: %[[EIGHT:.*]] = sojourn.constant 8.000000e+00 : f32
 // CHECK: %[[ROWS:.*]] = sojourn.div %{{.*}}, %[[EIGHT]]
 // CHECK: sojourn.select %{{.*}}, %[[ROWS]], %{{.*}}
 // CHECK: %[[SUM:.*]] = sojourn.dot
-// CHECK: %[[WHOLE:.*]] = sojourn.div %[[SUM]], %[[SCALE]]
-// CHECK: %[[NONE:.*]] = sojourn.compare "eq" %[[SUM]]
-// CHECK: sojourn.select %[[NONE]], %[[SUM]], %[[WHOLE]]
+// CHECK: %[[WHOLE:.*]] = sojourn.div %[[SUM]], %[[SAFE]]
+// CHECK: return %[[WHOLE]]
 module attributes {sojourn.parties = 2 : i64, sojourn.promotion = "torch"} {
 func.func @step(%x: tensor<5x3xf32> {sojourn.kind = "state", sojourn.parts = #sojourn.parts<roles = [0, 1], rows = [2, 3], stride = 3>},
     %y: tensor<5xf32> {sojourn.kind = "state", sojourn.parts = #sojourn.parts<roles = [0, 1], rows = [2, 3], stride = 1>})
