@@ -52,9 +52,29 @@ private:
   crypto_generichash_state state{};
 };
 
+/// Adds words of the stream, or subtracts them.
+template <bool isAdded>
+void addWords(std::byte *words, const uint64_t *stream, size_t count) {
+  using Block [[gnu::vector_size(64)]] = uint64_t;
+  size_t at = 0;
+  for (; at + sizeof(Block) / sizeof(uint64_t) <= count; at += sizeof(Block) / sizeof(uint64_t)) {
+    Block own, mask;
+    std::memcpy(&own, words + at * sizeof(uint64_t), sizeof own);
+    std::memcpy(&mask, stream + at, sizeof mask);
+    own = isAdded ? own + mask : own - mask;
+    std::memcpy(words + at * sizeof(uint64_t), &own, sizeof own);
+  }
+  for (; at < count; ++at) {
+    uint64_t own = 0;
+    std::memcpy(&own, words + at * sizeof own, sizeof own);
+    own = isAdded ? own + stream[at] : own - stream[at];
+    std::memcpy(words + at * sizeof own, &own, sizeof own);
+  }
+}
+
 /// Adds or subtracts words of the stream from its block `block` on.
 void apply(const SecretKey &key, uint64_t block, bool isAdded, std::byte *words, size_t count) {
-  constexpr size_t kWordsAtOnce = 4'096;
+  constexpr size_t kWordsAtOnce = 2'048;                                  // which stay in the first cache
   constexpr size_t kWordsOfBlock = 8;                                     // 64 bytes
   constexpr unsigned char kNonce[crypto_stream_chacha20_NONCEBYTES] = {}; // a key has one stream
   alignas(64) uint64_t stream[kWordsAtOnce];
@@ -64,12 +84,11 @@ void apply(const SecretKey &key, uint64_t block, bool isAdded, std::byte *words,
     std::memset(stream, 0, now * sizeof(uint64_t));
     crypto_stream_chacha20_xor_ic(bytes, bytes, now * sizeof(uint64_t), kNonce, block + done / kWordsOfBlock,
                                   key.bytes.data());
-    for (size_t at = 0; at < now; ++at) {
-      uint64_t word = 0;
-      std::byte *own = words + (done + at) * sizeof word;
-      std::memcpy(&word, own, sizeof word);
-      word = isAdded ? word + stream[at] : word - stream[at];
-      std::memcpy(own, &word, sizeof word);
+    std::byte *own = words + done * sizeof(uint64_t);
+    if (isAdded) {
+      addWords<true>(own, stream, now);
+    } else {
+      addWords<false>(own, stream, now);
     }
   }
   sodium_memzero(stream, sizeof stream);
