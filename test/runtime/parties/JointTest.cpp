@@ -124,8 +124,15 @@ public:
           ADD_FAILURE() << "role " << role << " waits for fewer exchanges than role 0";
           return {};
         }
-        if (!note(role, run->resume({sums}, {}), waiting, results)) {
+        // A worker's front uses the memory of sums again once the run waits, or has ended.
+        auto lent = copyOf(sums->data(), sums->size());
+        const bool isLent = role % 2 == 1;
+        if (!note(role, run->resume({isLent ? Buffer::borrow(lent->data(), lent->size(), lent) : sums}, {}), waiting,
+                  results)) {
           return {};
+        }
+        if (isLent && waiting[role]) {
+          std::memset(lent->data(), 0x5a, lent->size());
         }
       }
     }
