@@ -83,6 +83,29 @@ func.func @step(%x: tensor<5x3xf64> {sojourn.kind = "state", sojourn.parts = #so
 
 // -----
 
+// A sum of values of two roles that goes on with a third one's stays whole, and so does what it waits for.
+// CHECK-LABEL: @step
+// CHECK: %[[TOTAL:.*]] = sojourn.reduce_sum %arg0, dims = [0, 1]
+// CHECK: sojourn.mul %arg0, %[[TOTAL]]
+// CHECK: %[[TWO:.*]] = sojourn.add
+// CHECK: sojourn.add %[[TWO]]
+module attributes {sojourn.parties = 3 : i64, sojourn.promotion = "torch"} {
+func.func @step(%x: tensor<3x2xf64> {sojourn.kind = "state", sojourn.parts = #sojourn.parts<roles = [0, 1, 2], rows = [1, 1, 1], stride = 2>})
+    -> (tensor<2xf64> {sojourn.result = "keep"}, tensor<1x2xf64> {sojourn.result = "keep"}) {
+  %total = sojourn.reduce_sum %x, dims = [0, 1] : tensor<3x2xf64>
+  %scaled = sojourn.mul %x, %total : tensor<3x2xf64>, tensor<f64>
+  %sum = sojourn.reduce_sum %scaled, dims = [0] : tensor<3x2xf64>
+  %a = sojourn.slice %scaled, start = [0, 0], limit = [1, 2], stride = [1, 1] : tensor<3x2xf64>
+  %b = sojourn.slice %scaled, start = [1, 0], limit = [2, 2], stride = [1, 1] : tensor<3x2xf64>
+  %c = sojourn.slice %scaled, start = [2, 0], limit = [3, 2], stride = [1, 1] : tensor<3x2xf64>
+  %two = sojourn.add %a, %b : tensor<1x2xf64>, tensor<1x2xf64>
+  %three = sojourn.add %two, %c : tensor<1x2xf64>, tensor<1x2xf64>
+  return %sum, %three : tensor<2xf64>, tensor<1x2xf64>
+}
+}
+
+// -----
+
 // A step of one owner.
 // CHECK-LABEL: @step
 // CHECK: %[[TOTAL:.*]] = sojourn.reduce_sum %arg0, dims = [0, 1]

@@ -86,60 +86,62 @@ TEST(DeferScales, RandomStepsKeepTheirValues) {
   EXPECT_GT(guarded, programs / 200);
 }
 
-/// The gradient of a mean over rows that have labels, with a weight per class as far as `weights`.
-std::string meanOfLabels(bool isMasked) {
-  const std::string masked = isMasked
-                                 ? "%m = sojourn.select %has, %scaled, %zero : tensor<4xi1>, tensor<4xf64>, tensor<f64>"
-                                 : "%m = sojourn.mul %scaled, %scale : tensor<4xf64>, tensor<f64>";
+enum class Mask { Labels, Other, None };
+
+/// The gradient of a mean over rows that have labels, or, as no compiler would write it, with another mask than the one
+/// that is counted.
+std::string meanOfLabels(Mask mask) {
+  const std::string scaled = mask == Mask::Other ? "%scaled = sojourn.div %z, %count : tensor<4xf64>, tensor<f64>"
+                                                 : "%scaled = sojourn.div %ones, %count : tensor<4xf64>, tensor<f64>";
+  const std::string masked = mask == Mask::None
+                                 ? "%m = sojourn.mul %scaled, %quarter : tensor<4xf64>, tensor<f64>"
+                                 : "%m = sojourn.select %" + std::string(mask == Mask::Labels ? "has" : "other") +
+                                       ", %scaled, %zero : tensor<4xi1>, tensor<4xf64>, tensor<f64>";
   return R"(
 module attributes {sojourn.parties = 2 : i64, sojourn.promotion = "torch"} {
-func.func @step(%x0: tensor<1x2xf64> {sojourn.kind = "state", sojourn.party = 0 : i64},
-    %x1: tensor<3x2xf64> {sojourn.kind = "state", sojourn.party = 1 : i64},
-    %y0: tensor<1xf64> {sojourn.kind = "state", sojourn.party = 0 : i64},
-    %y1: tensor<3xf64> {sojourn.kind = "state", sojourn.party = 1 : i64}) -> (tensor<2xf64> {sojourn.result = "keep"}) {
+func.func @step(%x: tensor<4x2xf64> {sojourn.kind = "state", sojourn.parts = #sojourn.parts<roles = [0, 1], rows = [1, 3], stride = 2>},
+    %y: tensor<4xf64> {sojourn.kind = "state", sojourn.parts = #sojourn.parts<roles = [0, 1], rows = [1, 3], stride = 1>},
+    %z: tensor<4xf64> {sojourn.kind = "state", sojourn.parts = #sojourn.parts<roles = [0, 1], rows = [1, 3], stride = 1>})
+    -> (tensor<2xf64> {sojourn.result = "keep"}) {
   %zero = sojourn.constant 0.0 : f64
-  %scale = sojourn.constant 0.25 : f64
-  %x = sojourn.concat %x0, %x1 dim = 0 : tensor<1x2xf64>, tensor<3x2xf64>
-  %y = sojourn.concat %y0, %y1 dim = 0 : tensor<1xf64>, tensor<3xf64>
+  %quarter = sojourn.constant 0.25 : f64
   %has = sojourn.compare "ne" %y, %zero : tensor<4xf64>, tensor<f64>
+  %other = sojourn.compare "gt" %z, %zero : tensor<4xf64>, tensor<f64>
   %ones = sojourn.convert %has : tensor<4xi1> -> tensor<4xf64>
   %count = sojourn.reduce_sum %ones, dims = [0] : tensor<4xf64>
-  %scaled = sojourn.div %ones, %count : tensor<4xf64>, tensor<f64>
-  )" + masked +
-         R"(
+  )" + scaled +
+         "\n  " + masked + R"(
   %g = sojourn.dot %m, %x, lhs_batch = [], rhs_batch = [], lhs_contract = [0], rhs_contract = [0] : tensor<4xf64>, tensor<4x2xf64> -> tensor<2xf64>
   return %g : tensor<2xf64>
 }
 })";
 }
 
-/// A batch without labels divides by zero: masked rows give zeros, others NaN, as without the pass.
+/// A batch without labels divides by zero: rows that are masked then give zeros, others no number, as without the pass.
 TEST(DeferScales, FactorsThatAreNotFinite) {
   std::mt19937_64 dice = freshRandom();
   std::normal_distribution<double> normal;
-  for (bool isMasked : {true, false}) {
+  for (Mask mask : {Mask::Labels, Mask::Other, Mask::None}) {
     Context context;
-    auto module = context.parse(meanOfLabels(isMasked));
+    auto module = context.parse(meanOfLabels(mask));
     ASSERT_TRUE(module);
     auto moved = deferred(*module);
     EXPECT_EQ(exchangesOf(*module), 2u);
     EXPECT_EQ(exchangesOf(*moved), 1u);
+    const auto code = llvm::cantFail(cpuEngine().prepare(*module));
     for (bool hasLabels : {true, false}) {
-      std::vector<Binding> arguments;
-      const auto code = llvm::cantFail(cpuEngine().prepare(*module));
-      for (const ArgSpec &spec : code->args()) {
-        const bool isLabel = spec.type.dims.size() == 1;
-        arguments.push_back(tensorOf(spec.type, [&] { return isLabel ? double(hasLabels) : normal(dice); }));
-      }
-      const auto expected = numbersOf(ran(*module, arguments)[0]), found = numbersOf(ran(*moved, arguments)[0]);
-      for (size_t i = 0; i < 2; ++i) {
-        if (hasLabels) {
-          EXPECT_NEAR(found[i], expected[i], 1e-15 * std::abs(expected[i]) + 1e-16);
-        } else if (isMasked) {
-          EXPECT_EQ(expected[i], 0);
-          EXPECT_EQ(found[i], 0);
-        } else {
-          EXPECT_TRUE(std::isnan(expected[i]) && std::isnan(found[i])) << expected[i] << " " << found[i];
+      for (double z : {1, -1}) {
+        SCOPED_TRACE(testing::Message() << static_cast<int>(mask) << " " << hasLabels << " " << z);
+        const std::vector<Binding> arguments = {tensorOf(code->args()[0].type, [&] { return normal(dice); }),
+                                                tensorOf(code->args()[1].type, [&] { return double(hasLabels); }),
+                                                tensorOf(code->args()[2].type, [&] { return z; })};
+        const auto expected = numbersOf(ran(*module, arguments)[0]), found = numbersOf(ran(*moved, arguments)[0]);
+        for (size_t i = 0; i < 2; ++i) {
+          if (std::isfinite(expected[i])) {
+            EXPECT_NEAR(found[i], expected[i], 1e-15 * std::abs(expected[i]) + 1e-16);
+          } else {
+            EXPECT_FALSE(std::isfinite(found[i])) << expected[i];
+          }
         }
       }
     }
