@@ -16,6 +16,7 @@ struct CallControl {
   std::atomic<uint32_t> *progress = nullptr;
   bool *isSent = nullptr;    ///< set right before the call
   size_t answerBuffers = 16; ///< at most
+  Patience patience = {};
   /// Sends the frames of an exchange to the other members and returns the sums, in memory of the port. Null unless the
   /// step is joint.
   std::function<llvm::Expected<Memory>(Memory frames, WorkerPort &port)> exchange = nullptr;

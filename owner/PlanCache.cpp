@@ -6,8 +6,8 @@ namespace sojourn::owner {
 
 llvm::Expected<std::shared_ptr<const Plan>> makePlan(WorkerStub &worker, llvm::StringRef program, llvm::StringRef debug,
                                                      const PriceLimits &limits, const runtime::StopFlag *stop,
-                                                     const RoleOfGroup &role) {
-  auto described = worker.describe(program, debug, limits, stop, role);
+                                                     const RoleOfGroup &role, const Patience &patience) {
+  auto described = worker.describe(program, debug, limits, stop, role, patience);
   if (!described) {
     return described.takeError();
   }

@@ -47,7 +47,7 @@ struct Plan {
 llvm::Expected<std::shared_ptr<const Plan>> makePlan(WorkerStub &worker, llvm::StringRef program, llvm::StringRef debug,
                                                      const PriceLimits &limits = {},
                                                      const runtime::StopFlag *stop = nullptr,
-                                                     const RoleOfGroup &role = {});
+                                                     const RoleOfGroup &role = {}, const Patience &patience = {});
 
 /// A plan of what the worker proves; its errors, with op, line and reasons, are for the client. `isLasting` is set
 /// where the same terms fail again.

@@ -45,14 +45,15 @@ static llvm::Expected<std::shared_ptr<const Plan>> planOf(OwnerBooks &books, Ste
   const bool fresh = !plan;
   if (fresh) {
     const bool isSmall = program.size() + debug.size() <= kSmallProgramBytes;
+    const Patience patience = machine.patience(session.group != nullptr);
     auto place = machine.queue.enter(session.account, isSmall ? StepQueue::Lane::small : StepQueue::Lane::large,
-                                     machine.running, running, machine.patience(session.group != nullptr));
+                                     machine.running, running, patience);
     if (!place) {
       return place.takeError();
     }
     machine.entering(Phase::planning);
-    auto made =
-        makePlan(machine.worker, program, debug, machine.limits.price, &running.flag(), session.role(request.masked()));
+    auto made = makePlan(machine.worker, program, debug, machine.limits.price, &running.flag(),
+                         session.role(request.masked()), patience);
     if (!made) {
       return made.takeError();
     }

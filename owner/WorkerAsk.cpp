@@ -55,6 +55,7 @@ llvm::Expected<std::pair<const calls::Answer *, WorkerAnswer>> askAny(WorkerPort
   call.finish = control.finish;
   call.progress = control.progress;
   call.answerBuffers = control.answerBuffers;
+  call.patience = control.patience;
   if (control.isSent) {
     *control.isSent = true;
   }

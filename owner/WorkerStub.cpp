@@ -46,7 +46,7 @@ llvm::StringRef bytesOf(const flatbuffers::Vector<uint8_t> *vector) {
 
 llvm::Expected<DescribedCode> WorkerStub::describe(llvm::StringRef program, llvm::StringRef debug,
                                                    const PriceLimits &limits, const runtime::StopFlag *stop,
-                                                   const RoleOfGroup &role) {
+                                                   const RoleOfGroup &role, const Patience &patience) {
   auto code = std::make_shared<CodeRef>(*this, newId());
   code->role = role;
   code->program = runtime::copyOf(program.data(), program.size());
@@ -54,8 +54,9 @@ llvm::Expected<DescribedCode> WorkerStub::describe(llvm::StringRef program, llvm
   code->limits = limits;
   FlatBufferBuilder builder(128);
   auto body = calls::CreateDescribe(builder, code->id, write(builder, limits), role.role, role.parties, role.isMasked);
-  auto answer = ask<calls::Described>(*port, builder, calls::CallBody_Describe, body.Union(),
-                                      {code->program, code->debug}, {.stop = stop}, calls::AnswerBody_Described);
+  auto answer =
+      ask<calls::Described>(*port, builder, calls::CallBody_Describe, body.Union(), {code->program, code->debug},
+                            {.stop = stop, .patience = patience}, calls::AnswerBody_Described);
   if (!answer) {
     return plain(answer.takeError());
   }

@@ -101,7 +101,8 @@ public:
   unsigned threads() const { return port ? port->threads() : 1; }
 
   llvm::Expected<DescribedCode> describe(llvm::StringRef program, llvm::StringRef debug, const PriceLimits &limits,
-                                         const runtime::StopFlag *stop = nullptr, const RoleOfGroup &role = {});
+                                         const runtime::StopFlag *stop = nullptr, const RoleOfGroup &role = {},
+                                         const Patience &patience = {});
   /// A proof for the program of `facts`. `isLasting` is set where it fails.
   llvm::Expected<ProvedCode> prove(const std::shared_ptr<const CodeRef> &program, const runtime::ProgramFacts &facts,
                                    const runtime::PrivateTerms &terms, const PriceLimits &limits, bool &isLasting,

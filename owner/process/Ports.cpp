@@ -195,7 +195,7 @@ WorkerAnswer ProgramPort::call(const WorkerCall &given) {
   }
   case calls::CallBody_Describe: {
     program = call.body_as_Describe()->code();
-    auto taken = house->take(*this, given.stop, /*isForProof=*/true);
+    auto taken = house->take(*this, given.stop, /*isForProof=*/true, given.patience);
     if (!taken) {
       return failure(taken.takeError());
     }

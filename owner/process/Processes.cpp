@@ -415,7 +415,8 @@ WorkerProcesses::take(WorkerHolder &holder, const runtime::StopFlag *stop, bool 
                     : llvm::Expected<ForkedWorker>(llvm::createStringError("cannot start worker processes again"));
   }
   if (!forked) {
-    return requestError(wire::ErrorCode_Limit, llvm::toString(forked.takeError()) + "; try again later");
+    return requestError(patience ? wire::ErrorCode_Busy : wire::ErrorCode_Limit,
+                        llvm::toString(forked.takeError()) + "; try again later");
   }
   const pid_t pid = forked->pid;
   auto reaped = llvm::scope_exit([&] { // a process that nobody holds

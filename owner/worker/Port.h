@@ -55,6 +55,8 @@ struct WorkerCall {
   size_t answerBuffers = 16;
   /// Counts the parts that have run; null: not wanted.
   std::atomic<uint32_t> *progress = nullptr;
+  /// How long the call waits for a process to run in.
+  Patience patience = {};
 };
 
 struct WorkerAnswer {

@@ -268,6 +268,17 @@ TEST_F(Processes, AreWaitedForWithPatience) {
   const RequestError error = takeRequestError(begun.takeError());
   EXPECT_EQ(error.code, sojourn_wire::ErrorCode_Busy);
   EXPECT_NE(error.message.find("this owner had no worker process within 50 ms"), std::string::npos) << error.message;
+  {
+    auto proves = house->take(one, nullptr, /*isForProof=*/true);
+    ASSERT_TRUE(bool(proves)) << errorText(proves.takeError());
+    const auto program = countProgram(1);
+    auto described =
+        WorkerStub(processWorkers(house)())
+            .describe({program.program.data(), program.program.size()}, {program.debug.data(), program.debug.size()},
+                      {}, nullptr, {}, std::chrono::milliseconds(50));
+    ASSERT_FALSE(bool(described)) << "nor does a program wait longer that is described";
+    EXPECT_EQ(takeRequestError(described.takeError()).code, sojourn_wire::ErrorCode_Busy);
+  }
   one.rest();
   begun = other.begin(nullptr, std::chrono::seconds(20));
   EXPECT_TRUE(bool(begun)) << llvm::toString(begun.takeError());
