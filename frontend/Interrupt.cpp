@@ -28,7 +28,7 @@ std::exception_ptr ask() {
     return interruption;
   }
   if (together && *together) {
-    return std::make_exception_ptr(Error(ErrorKind::ConnectionLost, "the wait for the owner was interrupted"));
+    return std::make_exception_ptr(Error(ErrorKind::ConnectionLost, kInterruptedTogether));
   }
   return nullptr;
 }

@@ -274,6 +274,8 @@ StepReply Connection::sendToAll(wire::Step &step, bool &unknown, const StepFollo
     ++busyRetries_;
   }
   dropUploads(own, outcomes);
+  // Members end such a step together, all or none: the next message finds out.
+  const bool isLeft = areInterrupted(outcomes);
   try {
     StepReply reply = jointReply(step, std::move(outcomes), names(), unknown);
     isBroken_ = unknown;
@@ -284,7 +286,7 @@ StepReply Connection::sendToAll(wire::Step &step, bool &unknown, const StepFollo
     }
     return reply;
   } catch (...) {
-    isBroken_ = unknown;
+    isBroken_ = unknown && !isLeft;
     ++attempt_;
     throw;
   }

@@ -3,6 +3,7 @@
 #include "frontend/session/JointReply.h"
 
 #include "frontend/Error.h"
+#include "frontend/Interrupt.h"
 
 #include <algorithm>
 #include <cstring>
@@ -172,6 +173,27 @@ bool areBusy(const std::vector<MemberOutcome> &outcomes) {
   };
   return std::all_of(outcomes.begin(), outcomes.end(), hasLetGo) &&
          std::any_of(outcomes.begin(), outcomes.end(), [](const MemberOutcome &each) { return isBusy(each.failure); });
+}
+
+/// Whether the wait for the answer was interrupted: the owner goes on, and its next answer tells what became of the
+/// step.
+static bool isInterrupted(const MemberOutcome &outcome) {
+  try {
+    if (outcome.failure) {
+      std::rethrow_exception(outcome.failure);
+    }
+  } catch (const Error &error) {
+    return error.text() == kInterruptedTogether;
+  } catch (...) { // an interruption, or what a transport raises
+    return true;
+  }
+  return false;
+}
+
+bool areInterrupted(const std::vector<MemberOutcome> &outcomes) {
+  return std::any_of(outcomes.begin(), outcomes.end(), isInterrupted) &&
+         std::all_of(outcomes.begin(), outcomes.end(),
+                     [](const MemberOutcome &each) { return !each.isUnknown || isInterrupted(each); });
 }
 
 StepReply jointReply(const wire::Step &step, std::vector<MemberOutcome> outcomes, const std::vector<std::string> &names,

@@ -26,6 +26,9 @@ bool isBusy(const std::exception_ptr &failure);
 /// Whether that is why all have let the step go.
 bool areBusy(const std::vector<MemberOutcome> &outcomes);
 
+/// Whether the wait for the answers was interrupted, and nothing else leaves open what members ran.
+bool areInterrupted(const std::vector<MemberOutcome> &outcomes);
+
 /// Throws the failure that others followed from, with the name of its member; if none has one, nothing.
 void raiseFailure(const std::vector<MemberOutcome> &outcomes, const std::vector<std::string> &names);
 

@@ -14,6 +14,7 @@ import time
 import pytest
 import torch
 from owner_process import OwnerProcess
+from served_parties_support import ServedHospitals
 from proxy_support import CuttingProxy, free_address
 
 import _sojourn
@@ -238,3 +239,44 @@ def test_a_script_ends(process):
     assert child.stdout.readline() == "KeyboardInterrupt\n"
     assert time.monotonic() - begin < WITHIN
     child.wait(60)
+
+
+@pytest.fixture
+def group(tmp_path, rng):
+    two = ServedHospitals(tmp_path, (20, 31), rng)
+    yield sojourn.parties(*two.owners)
+    two.close()
+
+
+def test_a_long_step_of_a_group(group):
+    """It ends at all members; the next one is of a new group where they may stand at different steps."""
+    x, count = torch.rand(1400, 1400).to(group.device), torch.zeros(2).to(group.device)
+    total = group.rows("patients")["age"].sum()
+    sojourn.publish([squares(x, 1), total])
+    with Interrupting(0.5):
+        with sojourn.step():
+            count.add_(1)
+            sojourn.publish(squares(x, 400) + group.rows("patients")["age"].sum())
+    ran = sojourn.publish(count).tolist()
+    assert ran in ([0, 0], [1, 1])
+    with sojourn.step():
+        count.add_(1)
+        after = sojourn.publish(group.rows("patients")["age"].sum())
+    assert sojourn.publish(count).tolist() == [each + 1 for each in ran]
+    assert after.item() == sojourn.publish(total).item()
+
+
+def test_a_short_step_of_a_group_is_landed_first(group):
+    x, count = torch.rand(500, 500).to(group.device), torch.zeros(2).to(group.device)
+    sojourn.publish(squares(x, 20))
+    begin = time.monotonic()
+    sojourn.publish(squares(x, 20))
+    times = max(2, int(20 * 0.3 / (time.monotonic() - begin)))
+    kept = []
+    with Interrupting(0.1):
+        with sojourn.step():
+            count.add_(1)
+            kept.append(squares(x, times) + group.rows("patients")["age"].sum())
+        for _ in range(50):
+            time.sleep(0.1)
+    assert sojourn.publish([count, kept[0].isfinite()])[0].tolist() == [1, 1]
