@@ -249,7 +249,7 @@ def group(tmp_path, rng):
 
 
 def test_a_long_step_of_a_group(group):
-    """It ends at all members; the next one is of a new group where they may stand at different steps."""
+    """It ends at all members, which ran it or did not, and the group goes on."""
     x, count = torch.rand(1400, 1400).to(group.device), torch.zeros(2).to(group.device)
     total = group.rows("patients")["age"].sum()
     sojourn.publish([squares(x, 1), total])
