@@ -217,7 +217,7 @@ def DeferScales : Pass<"sojourn-defer-scales", "::mlir::ModuleOp"> {
   let summary = "Moves factors that wait for an exchange behind the sums that they scale, where that saves an exchange";
   let description = [{
     In a step of several owners, the number of labels is a sum over all rows, and the gradient of a mean loss is divided
-    by it row by row: the gradients' exchange waits for that of the number. What is linear in such a factor is computed
+    by it row by row: the gradients' exchange waits for that of the number. Ops that are linear in such a factor are computed
     without it, and the sums are multiplied. The rows keep a power of two near 1 / rows, so that sums stay in the range of
     means. Where rows are masked after they are scaled, a sum that is zero stays zero. Only f32 and f64; steps of one
     owner stay as they are.

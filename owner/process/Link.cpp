@@ -29,9 +29,6 @@ constexpr size_t kAlign = 64;
 /// Of the wait in one system call.
 constexpr suseconds_t kWaitUs = 25'000;
 constexpr uint64_t kNoBuffer = ~uint64_t{0};
-/// Of files that are copied, by all links; the system lets a process have some tens of thousands of mappings.
-constexpr size_t kMappedMost = 4'096;
-std::atomic<size_t> mappedFiles = 0;
 
 /// Of one buffer. file: 0 where it lies in the frame; kNoBuffer where there is none.
 struct Entry {
@@ -96,7 +93,6 @@ SharedFile::SharedFile(Descriptor descriptor, std::shared_ptr<std::atomic<size_t
 SharedFile::~SharedFile() {
   if (mapping) {
     munmap(mapping, bytes);
-    mappedFiles -= isCounted ? 1 : 0;
   }
   if (count) {
     --*count;
@@ -106,10 +102,10 @@ SharedFile::~SharedFile() {
 bool SharedFile::settle(bool needsSeals) {
   constexpr int kNeeded = F_SEAL_SHRINK | F_SEAL_GROW;
   const int seals = fcntl(file.get(), F_GET_SEALS);
-  isSealed = seals >= 0 && (seals & kNeeded) == kNeeded;
+  const bool isSealed = !needsSeals || (seals >= 0 && (seals & kNeeded) == kNeeded);
   const off_t size = lseek(file.get(), 0, SEEK_END); // fstat may ask for a path, which a worker may not
   bytes = static_cast<size_t>(std::max<off_t>(size, 0));
-  return !needsSeals || (isSealed && size > 0);
+  return isSealed && (size > 0 || !needsSeals);
 }
 
 const void *SharedFile::map(size_t least) {
@@ -125,31 +121,9 @@ const void *SharedFile::map(size_t least) {
   return mapping;
 }
 
-/// Null where it is copied for the first time, may become shorter, or this process has enough of them.
-const void *SharedFile::mapped() {
-  if (const void *found = mapping; found || !isCopied.exchange(true) || !isSealed) {
-    return found;
-  }
-  if (mappedFiles.fetch_add(1) >= kMappedMost) {
-    --mappedFiles;
-    return nullptr;
-  }
-  void *made = mmap(nullptr, bytes, PROT_READ, MAP_SHARED, file.get(), 0);
-  void *other = nullptr; // of another thread
-  if (made != MAP_FAILED && mapping.compare_exchange_strong(other, made)) {
-    isCounted = true;
-    return made;
-  }
-  --mappedFiles;
-  if (made != MAP_FAILED) {
-    munmap(made, bytes);
-  }
-  return other;
-}
-
-bool SharedFile::copyTo(void *to, size_t size) {
-  if (const void *from = mapped()) {
-    std::memcpy(to, from, std::min(size, bytes));
+bool SharedFile::copyTo(void *to, size_t size) const {
+  if (mapping) { // an earlier call has mapped the memory, which the other side uses again
+    std::memcpy(to, mapping, std::min(size, bytes));
     return size <= bytes;
   }
   for (size_t done = 0; done < size;) {

@@ -71,20 +71,15 @@ public:
   /// Mapped for reading, once; the descriptor is closed then. `least`: bytes to map, even where the file has become
   /// shorter. Throws std::bad_alloc.
   const void *map(size_t least = 0);
-  /// Copies its first bytes, each read once; false where it is shorter. Throws nothing. A file that is copied again is
-  /// mapped, which saves a call of the system for each copy; the descriptor stays open. Thread-safe.
-  bool copyTo(void *to, size_t size);
+  /// Copies its first bytes, each read once; false where it is shorter. Throws nothing.
+  bool copyTo(void *to, size_t size) const;
 
 private:
-  const void *mapped();
-
   Descriptor file;
   size_t bytes = 0;
   const uint64_t own; ///< newFileNumber()
   const std::shared_ptr<std::atomic<size_t>> count;
-  std::atomic<void *> mapping = nullptr;
-  std::atomic<bool> isCopied = false;
-  bool isSealed = false, isCounted = false;
+  void *mapping = nullptr;
 };
 
 enum class FrameKind : uint32_t {

@@ -41,9 +41,13 @@ bool isZero(Value value) {
   return matchPattern(value, m_AnyZeroFloat()) || matchPattern(value, m_Zero());
 }
 
-bool isWide(Value value) {
-  Type element = cast<RankedTensorType>(value.getType()).getElementType();
-  return element.isF32() || element.isF64();
+Type elementOf(Value value) { return cast<RankedTensorType>(value.getType()).getElementType(); }
+
+bool isWide(Value value) { return elementOf(value).isF32() || elementOf(value).isF64(); }
+
+Value constant(OpBuilder &builder, Location location, Type element, double value) {
+  return ConstantOp::create(builder, location, RankedTensorType::get({}, element),
+                            builder.getFloatAttr(element, value));
 }
 
 /// The tensor of one element that `value` repeats; null where it repeats none.
@@ -94,7 +98,7 @@ Count countOf(Value number) {
     if (auto sum = dyn_cast_if_present<ReduceSumOp>(made)) {
       auto ones = sum.getX().getDefiningOp<ConvertOp>();
       const bool isAll = cast<RankedTensorType>(sum.getType()).getRank() == 0;
-      const bool isMask = ones && cast<RankedTensorType>(ones.getX().getType()).getElementType().isInteger(1);
+      const bool isMask = ones && elementOf(ones.getX()).isInteger(1);
       return isAll && isMask ? Count{sum.getResult(), ones.getX()} : Count{};
     }
     if (!made || !isa<DivOp, ReshapeOp>(made)) {
@@ -139,28 +143,25 @@ public:
     const double power = static_cast<double>(llvm::PowerOf2Ceil(static_cast<uint64_t>(rows)));
     Operation *at = scalings_.front()->getOwner();
     OpBuilder builder(at);
-    auto type = cast<RankedTensorType>(number_.getType());
-    auto constant = [&](double value) -> Value {
-      return ConstantOp::create(builder, at->getLoc(), RankedTensorType::get({}, type.getElementType()),
-                                builder.getFloatAttr(type.getElementType(), value));
-    };
+    const Type element = elementOf(number_);
     Value factor = number_;
-    if (type.getRank() != 0) {
-      factor = ReshapeOp::create(builder, at->getLoc(), RankedTensorType::get({}, type.getElementType()), factor);
+    if (cast<RankedTensorType>(number_.getType()).getRank() != 0) {
+      factor = ReshapeOp::create(builder, at->getLoc(), RankedTensorType::get({}, element), factor);
     }
-    factor_ = MulOp::create(builder, at->getLoc(), factor, constant(divides_ ? 1 / power : power));
+    factor_ = MulOp::create(builder, at->getLoc(), factor.getType(), factor,
+                            constant(builder, at->getLoc(), element, divides_ ? 1 / power : power));
     if (count_.number) { // all rows are masked where it is zero, and the sums are
-      auto element = cast<RankedTensorType>(count_.number.getType()).getElementType();
-      Value none = ConstantOp::create(builder, at->getLoc(), RankedTensorType::get({}, element),
-                                      builder.getFloatAttr(element, 0.0));
-      Value isNone = CompareOp::create(builder, at->getLoc(), count_.number, none, "eq");
-      countedFactor_ = SelectOp::create(builder, at->getLoc(), isNone, constant(divides_ ? 1 : 0), factor_);
+      Value none = constant(builder, at->getLoc(), elementOf(count_.number), 0);
+      Value isNone = CompareOp::create(builder, at->getLoc(), RankedTensorType::get({}, builder.getI1Type()),
+                                       count_.number, none, "eq");
+      countedFactor_ = SelectOp::create(builder, at->getLoc(), factor.getType(), isNone,
+                                        constant(builder, at->getLoc(), element, divides_ ? 1 : 0), factor_);
     }
     for (OpOperand *scaled : scalings_) {
       builder.setInsertionPoint(scaled->getOwner());
-      Value rest = constant(divides_ ? power : 1 / power);
-      if (auto repeated = cast<RankedTensorType>(scaled->get().getType()); repeated.getRank() != 0) {
-        rest = BroadcastOp::create(builder, at->getLoc(), repeated, rest, builder.getDenseI64ArrayAttr({}));
+      Value rest = constant(builder, at->getLoc(), element, divides_ ? power : 1 / power);
+      if (auto factorType = cast<RankedTensorType>(scaled->get().getType()); factorType.getRank() != 0) {
+        rest = BroadcastOp::create(builder, at->getLoc(), factorType, rest, builder.getDenseI64ArrayAttr({}));
       }
       scaled->set(rest);
     }
@@ -181,22 +182,25 @@ private:
   /// they were scaled.
   Value scaled(OpBuilder &builder, Value value, const Lacking &lacking) {
     const bool isCounted = count_.number && lacking.mask == count_.mask;
-    Value factor = isCounted ? countedFactor_ : factor_;
-    Location location = value.getLoc();
-    auto note = [&](Operation *op) {
-      made_.insert(op);
-      return op->getResult(0);
+    const Location location = value.getLoc();
+    auto type = cast<RankedTensorType>(value.getType());
+    auto note = [&](Value made) {
+      made_.insert(made.getDefiningOp());
+      return made;
     };
-    Value whole = note(divides_ ? DivOp::create(builder, location, value, factor).getOperation()
-                                : MulOp::create(builder, location, value, factor).getOperation());
+    Value factor = isCounted ? countedFactor_ : factor_;
+    if (elementOf(factor) != type.getElementType()) { // converted on the way
+      factor = ConvertOp::create(builder, location, RankedTensorType::get({}, type.getElementType()), factor);
+    }
+    Value whole = divides_ ? note(DivOp::create(builder, location, type, value, factor))
+                           : note(MulOp::create(builder, location, type, value, factor));
     if (isCounted || !lacking.isMasked) {
       return whole;
     }
-    auto element = cast<RankedTensorType>(value.getType()).getElementType();
-    Value zero = note(
-        ConstantOp::create(builder, location, RankedTensorType::get({}, element), builder.getFloatAttr(element, 0.0)));
-    Value isNone = note(CompareOp::create(builder, location, value, zero, "eq"));
-    return note(SelectOp::create(builder, location, isNone, value, whole));
+    Value zero = constant(builder, location, type.getElementType(), 0);
+    Value isNone = note(CompareOp::create(
+        builder, location, RankedTensorType::get(type.getShape(), builder.getI1Type()), value, zero, "eq"));
+    return note(SelectOp::create(builder, location, type, isNone, value, whole));
   }
 
   /// The exchanges until the results are there.

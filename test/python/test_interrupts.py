@@ -14,8 +14,8 @@ import time
 import pytest
 import torch
 from owner_process import OwnerProcess
-from served_parties_support import ServedHospitals
 from proxy_support import CuttingProxy, free_address
+from served_parties_support import ServedHospitals
 
 import _sojourn
 import sojourn

@@ -8,6 +8,7 @@
 #include "mlir/IR/Verifier.h"
 #include "mlir/Pass/PassManager.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstdlib>
 
@@ -144,6 +145,40 @@ TEST(DeferScales, FactorsThatAreNotFinite) {
           }
         }
       }
+    }
+  }
+}
+
+/// Sums of rows that were converted on the way, with a factor of the type before.
+TEST(DeferScales, RowsOfAnotherWidth) {
+  std::mt19937_64 dice = freshRandom();
+  std::normal_distribution<double> normal;
+  Context context;
+  auto module = context.parse(R"(
+module attributes {sojourn.parties = 2 : i64, sojourn.promotion = "torch"} {
+func.func @step(%x: tensor<5x2xf64> {sojourn.kind = "state", sojourn.parts = #sojourn.parts<roles = [0, 1], rows = [2, 3], stride = 2>})
+    -> (tensor<2xf32> {sojourn.result = "keep"}, tensor<5x2xf32> {sojourn.result = "keep"}) {
+  %total = sojourn.reduce_sum %x, dims = [0, 1] : tensor<5x2xf64>
+  %scaled = sojourn.mul %x, %total : tensor<5x2xf64>, tensor<f64>
+  %narrow = sojourn.convert %scaled : tensor<5x2xf64> -> tensor<5x2xf32>
+  %sum = sojourn.reduce_sum %narrow, dims = [0] : tensor<5x2xf32>
+  return %sum, %narrow : tensor<2xf32>, tensor<5x2xf32>
+}
+})");
+  ASSERT_TRUE(module);
+  auto moved = deferred(*module);
+  EXPECT_EQ(exchangesOf(*moved), 1u);
+  const auto code = llvm::cantFail(cpuEngine().prepare(*module));
+  const std::vector<Binding> arguments = {tensorOf(code->args()[0].type, [&] { return normal(dice); })};
+  const auto expected = ran(*module, arguments), found = ran(*moved, arguments);
+  for (size_t result = 0; result < 2; ++result) {
+    const auto wanted = numbersOf(expected[result]), numbers = numbersOf(found[result]);
+    double largest = 0;
+    for (double each : numbersOf(expected[1])) {
+      largest = std::max(largest, std::abs(each));
+    }
+    for (size_t i = 0; i < wanted.size(); ++i) {
+      EXPECT_NEAR(numbers[i], wanted[i], 1e-6 * largest);
     }
   }
 }
