@@ -218,18 +218,19 @@ def DeferScales : Pass<"sojourn-defer-scales", "::mlir::ModuleOp"> {
   let description = [{
     In a step of several owners, the number of labels is a sum over all rows, and the gradient of a mean loss is divided
     by it row by row: the gradients' exchange waits for that of the number. Ops that are linear in such a factor are computed
-    without it, and the sums are multiplied. The rows keep a power of two near 1 / rows, so that sums stay in the range of
-    means. Where rows are masked after they are scaled, a sum that is zero stays zero. Only f32 and f64; steps of one
-    owner stay as they are.
+    without it, and the sums are multiplied. The factor is 1 / n or k / n, for the number n of rows that a mask leaves and
+    a constant k. The rows keep k / p, for a power of two p that is at least n, so that sums stay in the range of means.
+    Where rows went through a select with that mask, their sums are zero where n is. Only f32 and f64; steps of one owner
+    stay as they are.
 
     ```mlir
-    %scaled = sojourn.mul %rows, %s : tensor<6x3xf32>, tensor<f32>
+    %scaled = sojourn.div %rows, %n : tensor<6x3xf32>, tensor<f32>
     %sum = sojourn.reduce_sum %scaled, dims = [0] : tensor<6x3xf32>
     ```
     =>
     ```mlir
-    %factor = sojourn.mul %s, %eight : tensor<f32>, tensor<f32>
-    %scaled = sojourn.mul %rows, %eighth : tensor<6x3xf32>, tensor<f32>
+    %factor = sojourn.div %eight, %n : tensor<f32>, tensor<f32>
+    %scaled = sojourn.div %rows, %eight : tensor<6x3xf32>, tensor<f32>
     %part = sojourn.reduce_sum %scaled, dims = [0] : tensor<6x3xf32>
     %sum = sojourn.mul %part, %factor : tensor<3xf32>, tensor<f32>
     ```

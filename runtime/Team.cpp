@@ -97,7 +97,7 @@ struct alignas(64) Helper {
   std::atomic<Board *> board{nullptr};
   std::atomic<uint32_t> call{0};   ///< number on the board
   std::atomic<uint32_t> asked{0};  ///< how often; changes last
-  std::atomic<bool> isIdle{false}; ///< no run has it, or its run waits
+  std::atomic<bool> isIdle{false}; ///< no run has it
 };
 
 /// Whether this thread works on a task: what it asks for is then done in order.

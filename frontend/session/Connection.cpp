@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <cstring>
 #include <functional>
+#include <set>
 #include <utility>
 
 namespace sojourn::frontend {
@@ -117,9 +118,12 @@ void Connection::addOthers(Counters &counters) const {
 
 StepReply Connection::send(wire::Step &step, bool &unknown, const StepFollower *follow) {
   StepReply reply = lanes_.size() == 1 ? sendToOne(step, unknown, follow) : sendToAll(step, unknown, follow);
+  std::set<uint64_t> orphans; // members have the same numbers
   for (const Lane &lane : lanes_) {
-    device_.handles().releaseUncounted(lane.client->takeOrphans());
+    const std::vector<uint64_t> own = lane.client->takeOrphans();
+    orphans.insert(own.begin(), own.end());
   }
+  device_.handles().releaseUncounted({orphans.begin(), orphans.end()});
   return reply;
 }
 
@@ -201,7 +205,11 @@ std::vector<MemberOutcome> Connection::attempt(std::vector<wire::Step> &own, con
   for (const Lane &lane : lanes_) { // numbers in a message are the same for all
     lane.client->skipUploads(upload);
   }
-  return attempt.take();
+  std::vector<MemberOutcome> outcomes = attempt.take();
+  for (size_t role = 0; role < lanes_.size(); ++role) {
+    outcomes[role].isLeft = lanes_[role].client->wasLeft();
+  }
+  return outcomes;
 }
 
 /// Uploads ahead of a failed step.

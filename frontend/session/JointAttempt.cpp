@@ -21,12 +21,13 @@ void JointAttempt::run(size_t role) noexcept {
   }
   std::unique_lock lock(mutex_);
   MemberOutcome &outcome = outcomes_[role];
+  const bool ends = failure || (reply && reply->isOpen); // or an interruption has left it
   outcome.reply = std::move(reply);
   outcome.failure = failure;
   outcome.isUnknown = isUnknown;
   isUnderway_[role] = false;
   changed_.notify_all();
-  if (failure && !std::exchange(isEnding_, true)) {
+  if (ends && !std::exchange(isEnding_, true)) {
     endOthers(lock);
   }
 }

@@ -178,16 +178,16 @@ bool areBusy(const std::vector<MemberOutcome> &outcomes) {
 /// Whether the wait for the answer was interrupted: the owner goes on, and its next answer tells what became of the
 /// step.
 static bool isInterrupted(const MemberOutcome &outcome) {
+  if (outcome.isLeft || !outcome.failure) {
+    return outcome.isLeft;
+  }
   try {
-    if (outcome.failure) {
-      std::rethrow_exception(outcome.failure);
-    }
+    std::rethrow_exception(outcome.failure);
   } catch (const Error &error) {
     return error.text() == kInterruptedTogether;
   } catch (...) { // an interruption, or what a transport raises
     return true;
   }
-  return false;
 }
 
 bool areInterrupted(const std::vector<MemberOutcome> &outcomes) {
@@ -205,9 +205,13 @@ StepReply jointReply(const wire::Step &step, std::vector<MemberOutcome> outcomes
     raiseFailure(outcomes, names);
   }
   auto sameSteps = [&](const MemberOutcome &each) { return each.reply->steps == outcomes[0].reply->steps; };
-  if (!isAll || !std::all_of(outcomes.begin(), outcomes.end(), sameSteps)) {
+  const bool isLeft = areInterrupted(outcomes);
+  if (!isAll || (!isLeft && !std::all_of(outcomes.begin(), outcomes.end(), sameSteps))) {
     unknown = true;
     raiseInterruption(outcomes);
+    if (isLeft) {
+      throw Error(ErrorKind::ConnectionLost, kInterruptedTogether);
+    }
     std::string told;
     for (size_t role = 0; role < outcomes.size(); ++role) {
       const std::string reason = textOf(outcomes[role].failure);
@@ -222,6 +226,10 @@ StepReply jointReply(const wire::Step &step, std::vector<MemberOutcome> outcomes
   }
   StepReply reply;
   reply.steps = outcomes[0].reply->steps;
+  for (const MemberOutcome &each : outcomes) { // one that was left may have committed more
+    reply.isOpen = reply.isOpen || each.reply->steps != reply.steps;
+    reply.steps = std::min(reply.steps, each.reply->steps);
+  }
   auto memory = std::make_shared<JointMemory>();
   for (size_t role = 0; role < outcomes.size(); ++role) {
     StepReply &own = *outcomes[role].reply;

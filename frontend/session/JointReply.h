@@ -19,6 +19,7 @@ struct MemberOutcome {
   std::exception_ptr failure;     ///< why there is none
   bool isUnknown = false;         ///< whether it leaves open that the member ran the step
   bool isEnded = false;           ///< whether it was asked to end the step, after the failure of another member
+  bool isLeft = false;            ///< whether the wait for it was interrupted, and the owner left to itself
 };
 
 /// Whether a failure says that a member lacked something for the step.

@@ -203,6 +203,8 @@ public:
   void endUnderway() const noexcept;
   /// Whether the last step failed in a way that leaves open whether the owner ran it.
   bool outcomeUnknown() const { return unknown_; }
+  /// Whether the wait for the last message was interrupted, so that the owner goes on with it alone.
+  bool wasLeft() const { return left_.has_value(); }
   /// Handles that the owner has for nobody, now that a later step has shown which of those steps ran: results of one
   /// that did, and what one that did not would have released. Of messages of several steps nothing is known.
   std::vector<uint64_t> takeOrphans() { return std::exchange(orphans_, {}); }

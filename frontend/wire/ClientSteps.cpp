@@ -333,6 +333,7 @@ const schema::Reply *Client::askForStep(const wire::Step &step, const StepFollow
 StepReply Client::step(wire::Step &step, const StepFollower *follow) {
   step.session = session_;
   unknown_ = false;
+  left_.reset();
   // An owner tells messages of one number apart by their bytes, and those of two steps may be equal once one was lost;
   // a request to stop names the message that it means.
   step.mark = marks_ || !step.repetitions.empty() ? ++marked_ : 0;

@@ -276,6 +276,8 @@ bool PeerLink::sendOn() {
         return true;
       }
       if (!transferred()) {
+        queue_.clear();
+        queuedBytes_ = 0;
         close(); // and the receiving thread tells of the end
         return false;
       }

@@ -60,7 +60,7 @@ public:
   /// A sign of life, where nothing else is on its way.
   void greet() noexcept;
   void close();
-  /// Waits for nng's threads; not called by them.
+  /// Waits for nng's threads and the link's own; not called by them.
   void finish();
   /// Of what came last.
   Clock::time_point heard() const { return Clock::time_point(Clock::duration(heard_.load())); }

@@ -142,8 +142,8 @@ public:
   bool hasQueued() const { return !queued.empty(); }
   /// Sends them.
   llvm::Error flush(Waiting waiting = always);
-  /// Memory of this side that the other one maps, for a frame: it is sent without a copy. Held until it is answered.
-  /// Throws std::bad_alloc.
+  /// Memory of this side that the other one maps, for a frame: from 64 KiB on it is sent without a copy. Held until it
+  /// is answered. Throws std::bad_alloc.
   std::shared_ptr<runtime::Buffer> room(size_t size) { return pool.allocate(size); }
   /// Frees memory that is kept for frames to come.
   void trim() { pool.trim(); }

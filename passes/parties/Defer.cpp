@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Factors that roles know only after an exchange, moved behind the sums that they scale (pass sojourn-defer-scales).
+// Quotients by a number of rows, which roles know only after an exchange, moved behind the sums that they scale (pass
+// sojourn-defer-scales).
 #include "dialect/Base.h"
 #include "dialect/ContractionOps.h"
 #include "dialect/CoreForm.h"
@@ -17,6 +18,7 @@
 #include "llvm/ADT/DenseSet.h"
 #include "llvm/Support/MathExtras.h"
 
+#include <cmath>
 #include <limits>
 #include <optional>
 
@@ -64,64 +66,67 @@ Value numberOf(Value value) {
   }
 }
 
-/// x * s or x / s: rows in parts, by a number that all roles know.
+/// The number of rows that a mask leaves.
+struct Count {
+  Value number, mask;
+  friend bool operator==(const Count &, const Count &) = default;
+};
+
+/// Of a number without dims; empty where it counts no mask.
+Count countOf(Value number) {
+  if (auto reshape = number.getDefiningOp<ReshapeOp>()) {
+    number = reshape.getX();
+  }
+  auto sum = number.getDefiningOp<ReduceSumOp>();
+  auto ones = sum ? sum.getX().getDefiningOp<ConvertOp>() : ConvertOp();
+  const bool isAll = sum && cast<RankedTensorType>(sum.getType()).getRank() == 0;
+  return isAll && ones && elementOf(ones.getX()).isInteger(1) ? Count{sum.getResult(), ones.getX()} : Count{};
+}
+
+/// A constant whose quotient by a number of rows neither overflows nor underflows.
+std::optional<double> moderateOf(Value value) {
+  Attribute constant;
+  auto number = matchPattern(value, m_Constant(&constant)) ? dyn_cast<FloatAttr>(constant) : FloatAttr();
+  if (!number) {
+    return std::nullopt;
+  }
+  const double found = number.getValueAsDouble(), size = std::abs(found);
+  return size == 0 || (size >= 0x1p-64 && size <= 0x1p64) ? std::optional(found) : std::nullopt;
+}
+
+/// x / n, or x * (k / n): rows in parts, a constant k, and a number of rows that all roles know.
 struct Scaling {
-  OpOperand *factor = nullptr; ///< null: it is none
-  Value number;
-  bool divides = false;
+  OpOperand *factor = nullptr; ///< n or k / n; null: it is none
+  Count count;
+  double constant = 1;
 };
 
 Scaling scalingOf(Operation &op, const Placement &placement) {
   if (!isa<MulOp, DivOp>(op) || !placement.whereOf(op.getResult(0)).isParts() || !isWide(op.getResult(0))) {
     return {};
   }
-  for (OpOperand &operand : llvm::reverse(op.getOpOperands())) {
-    const bool isDividend = isa<DivOp>(op) && operand.getOperandNumber() == 0;
-    if (!isDividend && placement.whereOf(operand.get()).isAll()) {
-      if (Value number = numberOf(operand.get())) {
-        return {&operand, number, isa<DivOp>(op)};
+  for (OpOperand &operand : op.getOpOperands()) {
+    Value number = placement.whereOf(operand.get()).isAll() ? numberOf(operand.get()) : Value();
+    if (number && isa<DivOp>(op) && operand.getOperandNumber() == 1) {
+      if (Count count = countOf(number); count.number) {
+        return {&operand, count, 1};
+      }
+    }
+    if (auto quotient = number && isa<MulOp>(op) ? number.getDefiningOp<DivOp>() : DivOp()) {
+      const std::optional<double> constant = moderateOf(quotient.getA());
+      if (Count count = countOf(quotient.getB()); constant && count.number) {
+        return {&operand, count, *constant};
       }
     }
   }
   return {};
 }
 
-/// How many rows a mask leaves.
-struct Count {
-  Value number, mask;
-};
-
-/// That `number` is, or divides by; empty where there is none.
-Count countOf(Value number) {
-  for (unsigned step = 0; step < 8; ++step) {
-    Operation *made = number.getDefiningOp();
-    if (auto sum = dyn_cast_if_present<ReduceSumOp>(made)) {
-      auto ones = sum.getX().getDefiningOp<ConvertOp>();
-      const bool isAll = cast<RankedTensorType>(sum.getType()).getRank() == 0;
-      const bool isMask = ones && elementOf(ones.getX()).isInteger(1);
-      return isAll && isMask ? Count{sum.getResult(), ones.getX()} : Count{};
-    }
-    if (!made || !isa<DivOp, ReshapeOp>(made)) {
-      break;
-    }
-    number = made->getOperand(isa<DivOp>(made) ? 1 : 0);
-  }
-  return {};
-}
-
-/// Rows that lack a factor: whether all went through a select with zeros after they were scaled, and the mask of that
-/// select, where it is the same for all.
-struct Lacking {
-  bool isMasked = false;
-  Value mask;
-};
-
 /// Values that lack one factor, and what becomes of them.
 class Deferral {
 public:
-  Deferral(func::FuncOp step, const Placement &placement, const Scaling &first)
-      : step_(step), placement_(placement), number_(first.number), divides_(first.divides),
-        count_(countOf(first.number)) {}
+  Deferral(func::FuncOp step, const Placement &placement, const Count &count)
+      : step_(step), placement_(placement), count_(count) {}
 
   /// Walks the step. Whether it then has fewer exchanges, one after another.
   bool saves() {
@@ -139,37 +144,35 @@ public:
 
   void rewrite() {
     // The rows are still scaled by about their number, exactly: sums stay in the range of means.
-    const int64_t rows = rowsOf(*placement_.whereOf(scalings_.front()->getOwner()->getResult(0)).segments);
+    int64_t rows = cast<RankedTensorType>(count_.mask.getType()).getNumElements();
+    for (const Scaling &scaling : scalings_) {
+      rows = std::max(rows, rowsOf(*placement_.whereOf(scaling.factor->getOwner()->getResult(0)).segments));
+    }
     const double power = static_cast<double>(llvm::PowerOf2Ceil(static_cast<uint64_t>(rows)));
-    Operation *at = scalings_.front()->getOwner();
-    OpBuilder builder(at);
-    const Type element = elementOf(number_);
-    Value factor = number_;
-    if (cast<RankedTensorType>(number_.getType()).getRank() != 0) {
-      factor = ReshapeOp::create(builder, at->getLoc(), RankedTensorType::get({}, element), factor);
-    }
-    factor_ = MulOp::create(builder, at->getLoc(), factor.getType(), factor,
-                            constant(builder, at->getLoc(), element, divides_ ? 1 / power : power));
-    if (count_.number) { // all rows are masked where it is zero, and the sums are
-      Value none = constant(builder, at->getLoc(), elementOf(count_.number), 0);
-      Value isNone = CompareOp::create(builder, at->getLoc(), RankedTensorType::get({}, builder.getI1Type()),
-                                       count_.number, none, "eq");
-      countedFactor_ = SelectOp::create(builder, at->getLoc(), factor.getType(), isNone,
-                                        constant(builder, at->getLoc(), element, divides_ ? 1 : 0), factor_);
-    }
-    for (OpOperand *scaled : scalings_) {
-      builder.setInsertionPoint(scaled->getOwner());
-      Value rest = constant(builder, at->getLoc(), element, divides_ ? power : 1 / power);
-      if (auto factorType = cast<RankedTensorType>(scaled->get().getType()); factorType.getRank() != 0) {
-        rest = BroadcastOp::create(builder, at->getLoc(), factorType, rest, builder.getDenseI64ArrayAttr({}));
+    Operation *first = scalings_.front().factor->getOwner();
+    const Location location = first->getLoc();
+    OpBuilder builder(first);
+    const Type type = count_.number.getType();
+    auto constantOf = [&](double value) { return constant(builder, location, elementOf(count_.number), value); };
+    factor_ = DivOp::create(builder, location, type, constantOf(power), count_.number);
+    // All rows are masked where the number is zero, and their sums are zero.
+    Value isNone = CompareOp::create(builder, location, RankedTensorType::get({}, builder.getI1Type()), count_.number,
+                                     constantOf(0), "eq");
+    maskedFactor_ = SelectOp::create(builder, location, type, isNone, constantOf(0), factor_);
+    for (const Scaling &scaling : scalings_) {
+      builder.setInsertionPoint(scaling.factor->getOwner());
+      Value rest = constantOf(isa<DivOp>(scaling.factor->getOwner()) ? power : scaling.constant / power);
+      auto factorType = cast<RankedTensorType>(scaling.factor->get().getType());
+      if (factorType.getRank() != 0) {
+        rest = BroadcastOp::create(builder, location, factorType, rest, builder.getDenseI64ArrayAttr({}));
       }
-      scaled->set(rest);
+      scaling.factor->set(rest);
     }
     for (const auto &sums : sums_) {
       Operation *sum = sums.first;
       builder.setInsertionPointAfter(sum);
       Value whole = scaled(builder, sum->getResult(0), sums.second);
-      sum->getResult(0).replaceUsesWithIf(whole, [&](OpOperand &use) { return !made_.contains(use.getOwner()); });
+      sum->getResult(0).replaceAllUsesExcept(whole, whole.getDefiningOp());
     }
     for (OpOperand *escape : escapes_) {
       builder.setInsertionPoint(escape->getOwner());
@@ -178,36 +181,21 @@ public:
   }
 
 private:
-  /// Times the factor. A sum of masked rows that is zero stays zero, whatever the factor is: the rows were masked after
-  /// they were scaled.
-  Value scaled(OpBuilder &builder, Value value, const Lacking &lacking) {
-    const bool isCounted = count_.number && lacking.mask == count_.mask;
+  Value scaled(OpBuilder &builder, Value value, bool isMasked) {
     const Location location = value.getLoc();
     auto type = cast<RankedTensorType>(value.getType());
-    auto note = [&](Value made) {
-      made_.insert(made.getDefiningOp());
-      return made;
-    };
-    Value factor = isCounted ? countedFactor_ : factor_;
+    Value factor = isMasked ? maskedFactor_ : factor_;
     if (elementOf(factor) != type.getElementType()) { // converted on the way
       factor = ConvertOp::create(builder, location, RankedTensorType::get({}, type.getElementType()), factor);
     }
-    Value whole = divides_ ? note(DivOp::create(builder, location, type, value, factor))
-                           : note(MulOp::create(builder, location, type, value, factor));
-    if (isCounted || !lacking.isMasked) {
-      return whole;
-    }
-    Value zero = constant(builder, location, type.getElementType(), 0);
-    Value isNone = note(CompareOp::create(
-        builder, location, RankedTensorType::get(type.getShape(), builder.getI1Type()), value, zero, "eq"));
-    return note(SelectOp::create(builder, location, type, isNone, value, whole));
+    return MulOp::create(builder, location, type, value, factor);
   }
 
   /// The exchanges until the results are there.
   unsigned visit(Operation &op) {
     unsigned level = 0;
     const Scaling scaling = scalingOf(op, placement_);
-    const bool isScaling = scaling.factor && scaling.number == number_ && scaling.divides == divides_ &&
+    const bool isScaling = scaling.factor && scaling.count == count_ &&
                            llvm::none_of(op.getOperands(), [&](Value operand) { return lacks_.contains(operand); });
     const bool isSum = placement_.meetingOf(&op) != 0;
     // A sum of values of two roles may go on with a third one's, and stays where it is.
@@ -217,19 +205,19 @@ private:
       level = std::max(level, isDeferred ? 0 : ready_.lookup(operand.get()));
       if (!lacks && lacks_.contains(operand.get())) {
         escapes_.push_back(&operand);
-        level = std::max(level, ready_.lookup(number_));
+        level = std::max(level, ready_.lookup(count_.number));
       }
     }
     level += isSum ? 1 : 0;
     if (isScaling) {
-      scalings_.push_back(scaling.factor);
-      lacks_[op.getResult(0)] = {};
+      scalings_.push_back(scaling);
+      lacks_[op.getResult(0)] = false;
     } else if (lacks && isSum) {
-      sums_.push_back({&op, masked(op)});
-      ready_[op.getResult(0)] = std::max(level, ready_.lookup(number_));
+      sums_.push_back({&op, isMasked(op)});
+      ready_[op.getResult(0)] = std::max(level, ready_.lookup(count_.number));
       return level;
     } else if (lacks) {
-      lacks_[op.getResult(0)] = masked(op);
+      lacks_[op.getResult(0)] = isMasked(op);
     }
     for (Value result : op.getResults()) {
       ready_[result] = level;
@@ -237,19 +225,17 @@ private:
     return level;
   }
 
-  Lacking masked(Operation &op) const {
-    std::optional<Lacking> all;
-    for (Value operand : op.getOperands()) {
-      if (auto found = lacks_.find(operand); found != lacks_.end()) {
-        const Lacking &own = found->second;
-        all = !all ? own : Lacking{all->isMasked && own.isMasked, all->mask == own.mask ? own.mask : Value()};
-      }
-    }
-    if (auto select = dyn_cast<SelectOp>(op); select && !all->isMasked) {
-      all->isMasked = isZero(select.getA()) || isZero(select.getB());
-      all->mask = isZero(select.getB()) ? select.getPred() : Value();
-    }
-    return *all;
+  /// Whether all rows of the op that lack the factor went through a select with the counted mask.
+  bool isMasked(Operation &op) const {
+    return isMaskingSelect(op) || llvm::all_of(op.getOperands(), [&](Value operand) {
+             return !lacks_.contains(operand) || lacks_.lookup(operand);
+           });
+  }
+
+  /// Rows that the counted mask leaves, zeros elsewhere.
+  bool isMaskingSelect(Operation &op) const {
+    auto select = dyn_cast<SelectOp>(op);
+    return select && select.getPred() == count_.mask && isZero(select.getB());
   }
 
   /// Whether f(s * x) = s * f(x) for the operands x that lack s; false where none does.
@@ -277,7 +263,8 @@ private:
       return llvm::all_of(op.getOperands(), lacksOrZero);
     }
     if (isa<SelectOp>(op)) {
-      return !lacks(op.getOperand(0)) && llvm::all_of(op.getOperands().drop_front(), lacksOrZero);
+      // Where the number is zero, rows that are not masked are not finite, and another mask would hide some of them.
+      return llvm::all_of(op.getOperands().drop_front(), lacksOrZero) && isMasked(op);
     }
     if (auto put = dyn_cast<PutAlongOp>(op)) {
       return (put.getKind() == "set" || put.getKind() == "add") && lacksOrZero(put.getX()) && lacksOrZero(put.getU());
@@ -290,15 +277,13 @@ private:
 
   func::FuncOp step_;
   const Placement &placement_;
-  const Value number_;
-  const bool divides_;
   const Count count_;
-  llvm::DenseMap<Value, Lacking> lacks_;
+  llvm::DenseMap<Value, bool> lacks_; ///< and whether the counted mask was applied
   llvm::DenseMap<Value, unsigned> ready_;
-  std::vector<OpOperand *> scalings_, escapes_;
-  std::vector<std::pair<Operation *, Lacking>> sums_; ///< across roles
-  llvm::DenseSet<Operation *> made_;
-  Value factor_, countedFactor_; ///< the latter does nothing where the count is zero
+  std::vector<Scaling> scalings_;
+  std::vector<OpOperand *> escapes_;
+  std::vector<std::pair<Operation *, bool>> sums_; ///< across roles, and whether of masked rows
+  Value factor_, maskedFactor_;                    ///< the latter does nothing where the number is zero
 };
 
 struct DeferScales : sojourn::impl::DeferScalesBase<DeferScales> {
@@ -320,14 +305,13 @@ struct DeferScales : sojourn::impl::DeferScalesBase<DeferScales> {
       return false;
     }
     exchanges = (*placement)->exchanges();
-    llvm::DenseSet<std::pair<Value, unsigned>> seen;
+    llvm::DenseSet<Value> seen; // numbers
     for (Operation &op : step.getBody().front().without_terminator()) {
       const Scaling scaling = scalingOf(op, **placement);
-      if (!scaling.factor || matchPattern(scaling.number, m_Constant()) ||
-          !seen.insert({scaling.number, scaling.divides ? 1 : 0}).second || seen.size() > kTriesMost) {
+      if (!scaling.factor || !seen.insert(scaling.count.number).second || seen.size() > kTriesMost) {
         continue;
       }
-      if (Deferral deferral(step, **placement, scaling); deferral.saves()) {
+      if (Deferral deferral(step, **placement, scaling.count); deferral.saves()) {
         deferral.rewrite();
         return true;
       }
@@ -335,7 +319,7 @@ struct DeferScales : sojourn::impl::DeferScalesBase<DeferScales> {
     return false;
   }
 
-  /// Factors that are looked at; each look is a walk.
+  /// Numbers that are looked at; each look is a walk.
   static constexpr size_t kTriesMost = 16;
 };
 

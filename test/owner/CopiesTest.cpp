@@ -58,6 +58,9 @@ protected:
   /// One step of one message at each of `roles`; the error of each.
   std::vector<std::string> step(const std::vector<unsigned> &roles = {0, 1, 2, 3}, int waitMs = 10'000) {
     crossed.clear();
+    for (TestCopies &each : copies) {
+      each.next = 0;
+    }
     std::vector<std::string> errors(kMembers);
     std::vector<std::thread> threads;
     const StepPoint point{++sequence, 0, 0};

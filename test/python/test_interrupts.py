@@ -280,3 +280,21 @@ def test_a_short_step_of_a_group_is_landed_first(group):
         for _ in range(50):
             time.sleep(0.1)
     assert sojourn.publish([count, kept[0].isfinite()])[0].tolist() == [1, 1]
+
+
+def test_a_loop_of_long_steps_of_a_group(group):
+    x, count = torch.rand(1400, 1400).to(group.device), torch.zeros(2).to(group.device)
+    y = group.rows("patients")["age"].sum() * 0
+
+    def step(y):
+        count.add_(1)
+        return squares(x + y, 60)
+
+    sojourn.loop(step, [(y,)] * 3)
+    for at in (0.7, 0.1):  # after some steps, and in the first one
+        before = sojourn.publish(count)[0].item()
+        with Interrupting(at):
+            sojourn.loop(step, [(y,)] * 16, 16)
+        assert before <= sojourn.publish(count)[0].item() < before + 16
+    sojourn.loop(step, [(y,)] * 2)
+    assert sojourn.publish(count)[0].item() >= 5

@@ -72,14 +72,14 @@ def trained(table, device, loss_of, seed: int, decorate):
     return net, losses
 
 
-#: The exchanges of a step, one after another. The gradients of two losses have two factors.
+#: The exchanges of a step, one after another. A sum of weights is no number of rows, and two losses have two numbers.
 LOSSES = {
     cross_entropy: 1,
     half_of_the_labels: 1,
     no_label: 1,
     scaled_by_a_number: 1,
     negative_likelihood: 1,
-    weighted_mean: 1,
+    weighted_mean: 2,
     two_losses: 2,
 }
 

@@ -125,19 +125,27 @@ private:
     known_ = values_.size();
   }
 
-  /// Rows times a number that waits for a sum over rows: a power of two, so that all stays exact.
+  /// Rows divided by how many of them a mask leaves: a power of two, so that all stays exact.
   void addScaled() {
-    Value rows = values_[0];
-    Value sum = ReduceSumOp::create(builder_, location_, rows, SmallVector<int64_t>({0, 1}));
-    Value same = CompareOp::create(builder_, location_, sum, sum, "eq");
-    Value number =
-        SelectOp::create(builder_, location_, same, constant(std::ldexp(chance(0.5) ? 1 : -1, int(upTo(5)) - 2)), sum);
-    Value isMasked = CompareOp::create(builder_, location_, rows, constant(1), "lt");
-    for (int64_t left = 1 + upTo(3); left > 0; --left) {
-      Value scaled = chance(0.5) ? push<MulOp>(rows, number) : push<DivOp>(rows, number);
-      if (chance(0.5)) {
-        push<SelectOp>(isMasked, constant(0), scaled);
+    const int64_t rows = shapeOf(values_[0])[0];
+    Value sums = ReduceSumOp::create(builder_, location_, values_[0], SmallVector<int64_t>({1}));
+    Value iota = IotaOp::create(builder_, location_, RankedTensorType::get({rows}, builder_.getI64Type()), 0);
+    Value nothing = MulOp::create(builder_, location_, sums, constant(0));
+    Value position =
+        AddOp::create(builder_, location_, nothing, ConvertOp::create(builder_, location_, typeOf({rows}), iota));
+    const auto left = static_cast<double>(int64_t{1} << upTo(static_cast<int64_t>(std::log2(rows)) + 1));
+    Value mask = CompareOp::create(builder_, location_, position, constant(left), "lt");
+    Value other = CompareOp::create(builder_, location_, sums, constant(1), "lt");
+    Value ones = ConvertOp::create(builder_, location_, typeOf({rows}), mask);
+    Value count = ReduceSumOp::create(builder_, location_, ones, SmallVector<int64_t>({0}));
+    for (int64_t more = 1 + upTo(3); more > 0; --more) {
+      Value quotient =
+          DivOp::create(builder_, location_, constant(std::ldexp(chance(0.5) ? 1 : -1, int(upTo(5)) - 2)), count);
+      Value scaled = chance(0.5) ? push<DivOp>(sums, count) : push<MulOp>(sums, quotient);
+      if (chance(0.7)) {
+        scaled = push<SelectOp>(chance(0.8) ? mask : other, scaled, constant(0));
       }
+      pushAs<BroadcastOp>(values_[0].getType(), scaled, builder_.getDenseI64ArrayAttr({0}));
     }
     known_ = values_.size();
   }

@@ -12,8 +12,8 @@
 namespace sojourn::test {
 
 /// All numbers are small integers, in f64 and i64, so that sums are exact in any order. Ops that placement refuses are
-/// left out again; `refused` counts them. The arguments are states. `isScaled`: some rows are multiplied by, or divided
-/// by, a power of two that waits for an exchange.
+/// left out again; `refused` counts them. The arguments are states. `isScaled`: some rows are
+/// divided by a number of rows, a power of two.
 struct RandomStep {
   mlir::OwningOpRef<mlir::ModuleOp> module;
   size_t refused = 0;
