@@ -173,7 +173,6 @@ NOT_SHOWN = {
         "a value that was read never arrived: ",
         "; an upload was in progress, and the step that needs it was not sent: check the owner, then connect again",
         "the owner no longer knows this session (",
-        "the wait for the owner was interrupted",
     ],
     "Lightning and accelerate, which need not be installed (`test/python/test_frameworks.py`)": [
         "' in this process; call sojourn.integrations.accelerate.use(owner) before the first Accelerator, Trainer or "
