@@ -241,8 +241,11 @@ private:
     auto frame = runtime::BufferPool::global().allocate(places.bytes);
     std::memset(frame->data(), 0, places.bytes);
     for (size_t term = 0; term < exchange.size(); ++term) {
+      if (!exchange[term].isOf(group->role())) {
+        continue;
+      }
       auto *word = static_cast<uint64_t *>(frame->data()) + places.offsets[term] / sizeof(uint64_t);
-      for (uint64_t at = 0; exchange[term].isOf(group->role()) && at < exchange[term].elements; ++at) {
+      for (uint64_t at = 0; at < exchange[term].elements; ++at) {
         word[at] = random();
         all += word[at];
       }
