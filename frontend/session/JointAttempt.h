@@ -6,6 +6,7 @@
 #include "frontend/session/JointReply.h"
 #include "frontend/session/MemberThread.h"
 
+#include <chrono>
 #include <condition_variable>
 #include <functional>
 #include <mutex>
@@ -28,7 +29,8 @@ public:
   std::vector<MemberOutcome> take() { return std::move(outcomes_); }
 
 private:
-  void endOthers(std::unique_lock<std::mutex> &lock);
+  /// `wait`: for them to hear of it, before they are asked.
+  void endOthers(std::unique_lock<std::mutex> &lock, std::chrono::milliseconds wait);
 
   const std::function<StepReply(size_t, bool &)> send_;
   const std::function<void(size_t)> end_;

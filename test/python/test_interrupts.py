@@ -43,10 +43,12 @@ def process(request, tmp_path, monkeypatch):
 
 
 class Interrupting:
-    """`with` it: Ctrl-C after so many seconds, which has to end the block within one more."""
+    """`with` it: Ctrl-C after so many seconds, which has to end the block within one more; two for a group, whose
+    members share the processors.
+    """
 
-    def __init__(self, after: float):
-        self._after = after
+    def __init__(self, after: float, within: float = WITHIN):
+        self._after, self._within = after, within
 
     def _interrupt(self):
         self._at = time.monotonic()
@@ -61,7 +63,7 @@ class Interrupting:
         now = time.monotonic()
         self._timer.join()
         assert kind is KeyboardInterrupt, f"{kind}: {failure}"
-        assert 0 <= now - self._at < WITHIN
+        assert 0 <= now - self._at < self._within
         return True
 
 
@@ -253,7 +255,7 @@ def test_a_long_step_of_a_group(group):
     x, count = torch.rand(1400, 1400).to(group.device), torch.zeros(2).to(group.device)
     total = group.rows("patients")["age"].sum()
     sojourn.publish([squares(x, 1), total])
-    with Interrupting(0.5):
+    with Interrupting(0.5, 2 * WITHIN):
         with sojourn.step():
             count.add_(1)
             sojourn.publish(squares(x, 400) + group.rows("patients")["age"].sum())
@@ -273,7 +275,7 @@ def test_a_short_step_of_a_group_is_landed_first(group):
     sojourn.publish(squares(x, 20))
     times = max(2, int(20 * 0.3 / (time.monotonic() - begin)))
     kept = []
-    with Interrupting(0.1):
+    with Interrupting(0.1, 2 * WITHIN):
         with sojourn.step():
             count.add_(1)
             kept.append(squares(x, times) + group.rows("patients")["age"].sum())
@@ -293,7 +295,7 @@ def test_a_loop_of_long_steps_of_a_group(group):
     sojourn.loop(step, [(y,)] * 3)
     for at in (0.7, 0.1):  # after some steps, and in the first one
         before = sojourn.publish(count)[0].item()
-        with Interrupting(at):
+        with Interrupting(at, 2 * WITHIN):
             sojourn.loop(step, [(y,)] * 16, 16)
         assert before <= sojourn.publish(count)[0].item() < before + 16
     sojourn.loop(step, [(y,)] * 2)
