@@ -5,6 +5,7 @@ import concurrent.futures
 import contextlib
 import copy
 import functools
+import gc
 import queue
 import sys
 import threading
@@ -127,6 +128,7 @@ def test_a_producer_of_batches(owner, seed, has_op):
     optimizers = [torch.optim.SGD(m.parameters(), lr=0.1, momentum=0.9) for m in (model, twin)]
     step = sojourn.step(lambda x, y: sojourn.publish(train(model, optimizers[0], x, y)))
     losses, handles = [], []
+    gc.collect()  # values of earlier tests, in cycles, count for the same owner
     producer = threading.Thread(target=produce)
     with Count(owner) as count:
         producer.start()
