@@ -54,7 +54,7 @@ private:
 /// Sleeps; throws an interruption at once.
 void interruptiblePause(std::chrono::milliseconds length);
 
-/// What ends the waits of the other threads.
+/// Text of the error that ends the waits of the other threads.
 inline constexpr const char *kInterruptedTogether = "the wait for the owner was interrupted";
 
 /// Several threads at one step: an interruption of the one that asks sets `stops` and ends the waits of all.

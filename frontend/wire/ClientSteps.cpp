@@ -72,6 +72,7 @@ CallStatus Client::trySendPart(uint64_t number, std::span<const uint8_t> data, u
 }
 
 void Client::sendAhead(wire::Step &step) {
+  left_.reset(); // of an earlier message
   // The largest go ahead until the others fit: few requests, and small ones ride along.
   size_t total = 0;
   std::vector<wire::TensorView *> order;
@@ -333,7 +334,6 @@ const schema::Reply *Client::askForStep(const wire::Step &step, const StepFollow
 StepReply Client::step(wire::Step &step, const StepFollower *follow) {
   step.session = session_;
   unknown_ = false;
-  left_.reset();
   // An owner tells messages of one number apart by their bytes, and those of two steps may be equal once one was lost;
   // a request to stop names the message that it means.
   step.mark = marks_ || !step.repetitions.empty() ? ++marked_ : 0;

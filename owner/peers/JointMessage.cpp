@@ -128,7 +128,7 @@ llvm::Expected<std::shared_ptr<Buffer>> JointMessage::sum(const Exchange &terms,
   return sums;
 }
 
-/// The frame under masks, in its own memory where nobody else has it; as it is where there are none.
+/// The frame with its masks: in place where nobody else holds it, else in a copy. Without masked terms, the same frame.
 llvm::Expected<std::shared_ptr<Buffer>> JointMessage::masked(const Exchange &terms, std::shared_ptr<Buffer> own) {
   if (llvm::none_of(terms, [](const ExchangeTerm &term) { return term.isMasked; })) {
     return own;
