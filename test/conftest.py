@@ -2,6 +2,7 @@
 """For all Python tests: one seed for the processes of a run, and files in the order in which they are handed out."""
 
 import gc
+import itertools
 import json
 import os
 import pathlib
@@ -16,6 +17,20 @@ TIMES = ROOT / "build/check-times.json"  # seconds of each file in earlier runs,
 
 # Processes of one run inherit its seed, from which follow the tests that they collect and their draws.
 os.environ.setdefault("SOJOURN_TEST_SEED", str(random.SystemRandom().randrange(2**31)))
+
+
+_number = itertools.count()
+
+
+@pytest.fixture(scope="session")
+def _settings(tmp_path_factory):
+    return tmp_path_factory.mktemp("settings")
+
+
+@pytest.fixture(autouse=True)
+def _owners_that_were_met(_settings, monkeypatch):
+    """Each test meets its owners for the first time: a free port may have been that of another owner before."""
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(_settings / str(next(_number))))
 
 
 @pytest.fixture

@@ -20,9 +20,8 @@ ROWS, DELTA = 40, 1e-5
 
 
 @pytest.fixture(params=["ipc", "tls"])
-def served(request, tmp_path, monkeypatch):
+def served(request, tmp_path):
     """An owner process, which may be dead when the test ends."""
-    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
     process = OwnerProcess(tmp_path, "tls+" + free_address() if request.param == "tls" else None)
     yield process
     process._process.kill()

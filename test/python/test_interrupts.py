@@ -34,8 +34,7 @@ def interruptible():
 
 
 @pytest.fixture(params=["ipc", "tls"])
-def process(request, tmp_path, monkeypatch):
-    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+def process(request, tmp_path):
     made = OwnerProcess(tmp_path, "tls+" + free_address() if request.param == "tls" else None)
     yield made
     made._process.kill()

@@ -33,8 +33,7 @@ def tool(name: str, *words) -> str:
 
 
 @pytest.fixture
-def store(tmp_path, seed, monkeypatch):
-    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+def store(tmp_path, seed):
     generator = np.random.default_rng(seed)
     np.savez(tmp_path / "t.npz", age=generator.uniform(0, 100, ROWS), ill=generator.integers(0, 2, ROWS))
     folder = tmp_path / "first"

@@ -19,8 +19,7 @@ import sojourn
 
 
 @pytest.fixture
-def served(tmp_path, rng, monkeypatch):
-    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))  # a port may have been another owner's
+def served(tmp_path, rng):
     made = []
 
     def make(*rows, **options):

@@ -20,11 +20,6 @@ from torch import nn
 import sojourn
 
 
-@pytest.fixture(autouse=True)
-def _config(tmp_path, monkeypatch):
-    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
-
-
 def tool(*words) -> str:
     done = subprocess.run([*map(str, words)], capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stdout + done.stderr

@@ -29,8 +29,7 @@ quiet_machine = pytest.mark.skipif(
 
 
 @pytest.fixture
-def store(tmp_path, seed, monkeypatch):
-    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+def store(tmp_path, seed):
     make_store(tmp_path, seed)
     return tmp_path
 
