@@ -2,6 +2,7 @@
 #ifndef SOJOURN_OWNER_CALLCONTROL_H
 #define SOJOURN_OWNER_CALLCONTROL_H
 
+#include "owner/RanParts.h"
 #include "owner/worker/Port.h"
 
 #include <atomic>
@@ -17,9 +18,10 @@ struct CallControl {
   bool *isSent = nullptr;    ///< set right before the call
   size_t answerBuffers = 16; ///< at most
   Patience patience = {};
-  /// Sends the frames of an exchange to the other members and returns the sums, in memory of the port. Null unless the
-  /// step is joint.
-  std::function<llvm::Expected<Memory>(Memory frames, WorkerPort &port)> exchange = nullptr;
+  /// Sends the frames of an exchange to the other members and returns the sums, in memory of the port. `done`: parts
+  /// that have run since the exchange before. Null unless the step is joint.
+  std::function<llvm::Expected<Memory>(Memory frames, std::vector<RanParts::Part> done, WorkerPort &port)> exchange =
+      nullptr;
 };
 
 } // namespace sojourn::owner

@@ -28,8 +28,8 @@ namespace {
 /// Kept free for telling what has committed.
 constexpr size_t kSpareBytes = 4'096;
 
-/// Of staging the steps of a batch and of running them, in microseconds.
-constexpr int64_t kBatchUs = 20'000;
+/// Of staging the steps of a batch and of running them, in microseconds. Joint steps hold no place while they wait.
+constexpr int64_t kBatchUs = 20'000, kJointBatchUs = 1'000'000;
 
 using Clock = std::chrono::steady_clock;
 
@@ -234,17 +234,18 @@ std::pair<size_t, llvm::Error> Step::runSome(StepPart &part, size_t at, int64_t 
     }
   });
   const StepPart before = part;
-  goal = joint ? 1 : goal; // its members run the same steps at once
+  goal = joint && !joint->letsStepsFollow() ? 1 : goal;
+  const int64_t most = joint ? kJointBatchUs : kBatchUs;
   std::optional<RequestError> later = fill(batch, part, at, begin, from);
   llvm::Error error = llvm::Error::success();
   if (batch.size() > 0) {
-    const int64_t left = std::min(kBatchUs - microsecondsSince(from), std::min(leftMs(begin), kBatchUs) * 1'000);
+    const int64_t left = std::min(most - microsecondsSince(from), std::min(leftMs(begin), most) * 1'000);
     error = batch.run(reply, time.isOn() ? 0 : static_cast<uint64_t>(std::max<int64_t>(left, 1)),
                       [&] { committed(reply); });
     // As many as take some milliseconds: others wait for the place.
     const int64_t each = std::max<int64_t>(1, microsecondsSince(from) / static_cast<int64_t>(batch.size()));
-    const size_t most = std::max<size_t>(1, std::min(2 * goal, machine.limits.stepsAtOnce));
-    goal = std::clamp<size_t>(static_cast<size_t>(kBatchUs / 2 / each), 1, most);
+    const size_t next = std::max<size_t>(1, std::min(2 * goal, machine.limits.stepsAtOnce));
+    goal = std::clamp<size_t>(static_cast<size_t>(most / 2 / each), 1, next);
     if (!time.isOn()) { // it has gone by the price
       (*session)->pace = {hash, goal};
     }

@@ -90,7 +90,7 @@ llvm::Error StepBatch::add(const StepPart &part, bool &isFinal) {
     step->putBack();
     throw;
   }
-  extra += step->extraBytes(since);
+  extra += step->extraBytes(joint ? 0 : since);
   steps.push_back(std::move(step));
   return llvm::Error::success();
 }
@@ -169,12 +169,39 @@ void StepBatch::logFailure(llvm::Error error) const {
 
 bool StepBatch::isOpen() const { return steps.empty() || (extra <= extraMost && steps.back()->letsOthersFollow()); }
 
+/// The next step, which has run.
+llvm::Error StepBatch::land(RanParts::Part &ran, const Landing &landing) {
+  const bool isAlone = steps.size() == 1 && !joint;
+  if (llvm::Error error = steps[landedCount]->land(ran, isAlone, landing.reply, landing.committed)) {
+    return error;
+  }
+  ++landedCount;
+  return llvm::Error::success();
+}
+
 /// A step that waits for other members has no place and no threads: theirs may need what it would hold.
-llvm::Expected<Memory> StepBatch::exchange(Memory frames, WorkerPort &port) {
+llvm::Expected<Memory> StepBatch::exchange(Memory frames, std::vector<RanParts::Part> done, WorkerPort &port,
+                                           const Landing &landing) {
   RunningStep &running = *session.running;
   threads.reset();
   place.reset();
-  auto came = joint->exchange(std::move(frames), [&](size_t bytes) { return port.room(bytes); });
+  const auto room = [&](size_t bytes) { return port.room(bytes); };
+  auto came = [&]() -> llvm::Expected<Memory> {
+    if (done.empty()) {
+      return joint->exchange(std::move(frames), room);
+    }
+    if (done.size() > 1) {
+      return requestError(wire::ErrorCode_Internal, "the worker ran " + llvm::Twine(done.size()) +
+                                                        " joint steps between two exchanges, expected one at most");
+    }
+    if (llvm::Error error = steps[landedCount]->checkFiles()) {
+      return error;
+    }
+    StepCopies copies = steps[landedCount]->copies(done[0]);
+    const auto commit = [&] { llvm::cantFail(land(done[0], landing)); }; // of a joint step, whose commit cannot fail
+    const RanStep before{copies, commit};
+    return joint->exchange(std::move(frames), room, &before);
+  }();
   if (!came) {
     return came.takeError();
   }
@@ -193,7 +220,7 @@ llvm::Error StepBatch::run(DoneReply &reply, uint64_t withinUs, llvm::function_r
   parts.reserve(steps.size());
   BoundWords uploads;
   for (const auto &step : steps) {
-    parts.push_back(step->part(since, reach.isPrivate));
+    parts.push_back(step->part(joint ? UINT64_MAX : since, reach.isPrivate)); // joint steps drop values as they land
     llvm::append_range(uploads.uploads, step->words().uploads);
     llvm::append_range(uploads.memory, step->words().memory);
   }
@@ -210,9 +237,12 @@ llvm::Error StepBatch::run(DoneReply &reply, uint64_t withinUs, llvm::function_r
       machine.running.endDeadline(*session.running);
     }
   };
+  const Landing landing{reply, committed};
   decltype(CallControl::exchange) exchanges;
   if (joint) {
-    exchanges = [this](Memory frames, WorkerPort &port) { return exchange(std::move(frames), port); };
+    exchanges = [this, &landing](Memory frames, std::vector<RanParts::Part> done, WorkerPort &port) {
+      return exchange(std::move(frames), std::move(done), port, landing);
+    };
   }
   auto ran = [&] {
     try {
@@ -248,23 +278,22 @@ llvm::Error StepBatch::run(DoneReply &reply, uint64_t withinUs, llvm::function_r
     }
     time.hold(*session.running);
   }
-  for (const auto &step : steps) { // before any lands: parts drop the states of the parts before them
-    error = error ? std::move(error) : step->checkFiles();
+  for (size_t at = landedCount; at < steps.size(); ++at) { // before any lands: parts drop the states of those before
+    error = error ? std::move(error) : steps[at]->checkFiles();
   }
-  if (joint && !error && count == 1) { // from here on all members land the step
-    threads.reset();
-    place.reset();
-    StepCopies copies = steps[0]->copies(ran->parts[0]);
-    error = joint->ready(copies);
-  }
-  for (; landedCount < count && !error; landedCount += error ? 0 : 1) {
-    error =
-        steps[landedCount]->land(ran->parts[landedCount], /*isAlone=*/steps.size() == 1 && !joint, reply, committed);
+  for (size_t at = 0; at < count && !error; ++at) {
+    if (joint) { // from here on all members land the step
+      threads.reset();
+      place.reset();
+      StepCopies copies = steps[landedCount]->copies(ran->parts[at]);
+      error = joint->ready(copies);
+    }
+    error = error ? std::move(error) : land(ran->parts[at], landing);
   }
   if (!error && ran->failure) {
     error = llvm::make_error<RequestError>(std::move(*ran->failure));
   }
-  if (!error && count == 0) {
+  if (!error && landedCount == 0) {
     error = requestError(wire::ErrorCode_Internal, "the worker did not run the step, and does not say why");
   }
   return error;

@@ -19,7 +19,7 @@ namespace sojourn::owner {
 class StepBatch {
 public:
   /// `reach`: private tables that the steps depend on; `time`: of the message. `joint`: the message of a group, whose
-  /// batches have one step; null without a group.
+  /// steps each land before the next one has its first sums; null without a group.
   StepBatch(OwnerBooks &books, StepMachine &machine, const wire::Step &request, const runtime::ProgramHash &hash,
             Session &session, const std::shared_ptr<const Plan> &plan, size_t messageBytes, const PrivateReach &reach,
             ReplyTime &time, JointMessage *joint)
@@ -47,7 +47,14 @@ private:
   size_t leasedExtra() const;
   llvm::Expected<int64_t> rehearse(const StepRun &step, bool isLoop);
   void logFailure(llvm::Error error) const;
-  llvm::Expected<Memory> exchange(Memory frames, WorkerPort &port);
+  /// Of the reply, while the steps run.
+  struct Landing {
+    DoneReply &reply;
+    llvm::function_ref<void()> committed;
+  };
+  llvm::Error land(RanParts::Part &ran, const Landing &landing);
+  llvm::Expected<Memory> exchange(Memory frames, std::vector<RanParts::Part> done, WorkerPort &port,
+                                  const Landing &landing);
 
   OwnerBooks &books;
   StepMachine &machine;

@@ -4,11 +4,10 @@
 #define SOJOURN_OWNER_WORKERSTUB_H
 
 #include "owner/CallControl.h"
+#include "owner/RanParts.h"
 #include "owner/RequestError.h"
 #include "owner/worker/Port.h"
 #include "passes/PriceLimits.h"
-#include "runtime/CopiesDigest.h"
-#include "runtime/HostTensor.h"
 #include "runtime/facts/PrivateTerms.h"
 #include "runtime/facts/Verdict.h"
 
@@ -72,17 +71,6 @@ struct RunPart {
   const CodeRef *code = nullptr;
   std::vector<uint64_t> words, results, context, drops;
   bool isPrivate = false; ///< depends on private rows
-};
-
-struct RanParts {
-  struct Part {
-    std::vector<runtime::HostTensor> published; ///< in the order of the results
-    std::vector<double> errors;                 ///< per result, where an argument changes one
-    Memory kept; ///< per result the memory of its value; null where it is published, or dropped in the same run
-    runtime::CopiesDigest copies{}; ///< of a joint step
-  };
-  std::vector<Part> parts;             ///< that ran
-  std::optional<RequestError> failure; ///< of the next one; none where it did not begin
 };
 
 /// Thread-safe; outlives the codes. Errors are RequestErrors: those of the worker, or Internal where an answer breaks a

@@ -11,27 +11,71 @@ namespace sojourn::owner {
 using flatbuffers::FlatBufferBuilder;
 using llvm::Twine;
 
-/// Begins a run, and goes on with it after each exchange of a joint step.
-static llvm::Expected<std::pair<const calls::Ran *, WorkerAnswer>>
-askToRun(WorkerPort &port, FlatBufferBuilder &builder, flatbuffers::Offset<void> body, const Memory &memory,
-         uint64_t run, const CallControl &control) {
+namespace {
+
+using Offsets = flatbuffers::Vector<flatbuffers::Offset<calls::PartDone>>;
+
+/// A run, and the parts of it that answers have told so far.
+class AskedRun {
+public:
+  AskedRun(WorkerPort &port, uint64_t number, llvm::ArrayRef<RunPart> asked, const runtime::ProgramFacts &facts,
+           const CallControl &control)
+      : port(port), number(number), asked(asked), facts(facts), control(control) {}
+
+  /// Begins it, and goes on with it after each exchange of a joint step.
+  llvm::Expected<std::pair<const calls::Ran *, WorkerAnswer>> ask(FlatBufferBuilder &builder,
+                                                                  flatbuffers::Offset<void> body, const Memory &memory);
+  /// Its next parts, with what they publish. `memory`: of their results, from the first one on.
+  llvm::Expected<std::vector<RanParts::Part>> readParts(const Offsets *parts,
+                                                        llvm::MutableArrayRef<std::shared_ptr<runtime::Buffer>> memory);
+  size_t told() const { return next; }
+
+private:
+  llvm::Expected<Memory> exchange(const calls::Waits &waits, Memory memory);
+  llvm::Expected<RanParts::Part> readPart(const calls::PartDone &done,
+                                          llvm::MutableArrayRef<std::shared_ptr<runtime::Buffer>> memory);
+  bool isDropped(size_t result);
+
+  WorkerPort &port;
+  const uint64_t number;
+  const llvm::ArrayRef<RunPart> asked;
+  const runtime::ProgramFacts &facts;
+  const CallControl &control;
+  size_t next = 0;               ///< part
+  std::vector<uint64_t> dropped; ///< by all parts; sorted, once it is asked for
+};
+
+/// Sums for the frames of a run that waits.
+llvm::Expected<Memory> AskedRun::exchange(const calls::Waits &waits, Memory memory) {
+  const size_t values =
+      std::min<size_t>(waits.parts() ? waits.parts()->size() : 0, asked.size()) * facts.results.size();
+  auto done = readParts(waits.parts(), llvm::MutableArrayRef(memory).take_front(values));
+  if (!done) {
+    return done.takeError();
+  }
+  Memory frames(std::make_move_iterator(memory.begin() + static_cast<ptrdiff_t>(values)),
+                std::make_move_iterator(memory.end()));
+  for (std::shared_ptr<runtime::Buffer> &frame : frames) {
+    const size_t bytes = frame ? frame->size() : 0;
+    frame = frame ? port.taken(std::move(frame), bytes) : nullptr;
+    if (!frame) {
+      return brokenWorker("the worker sends a frame that cannot be read");
+    }
+  }
+  return control.exchange(std::move(frames), std::move(*done), port);
+}
+
+llvm::Expected<std::pair<const calls::Ran *, WorkerAnswer>>
+AskedRun::ask(FlatBufferBuilder &builder, flatbuffers::Offset<void> body, const Memory &memory) {
   auto answer = askAny(port, builder, calls::CallBody_Run, body, memory, control);
   while (answer && answer->first->body_type() == calls::AnswerBody_Waits && control.exchange) {
-    Memory &frames = answer->second.memory;
-    for (std::shared_ptr<runtime::Buffer> &frame : frames) {
-      const size_t bytes = frame ? frame->size() : 0;
-      frame = frame ? port.taken(std::move(frame), bytes) : nullptr;
-      if (!frame) {
-        return brokenWorker("the worker sends a frame that cannot be read");
-      }
-    }
-    auto came = control.exchange(std::move(frames), port);
+    auto came = exchange(*answer->first->body_as_Waits(), std::move(answer->second.memory));
     if (!came) {
       return came.takeError();
     }
     builder.Clear();
-    answer = askAny(port, builder, calls::CallBody_Resume, calls::CreateResume(builder, run).Union(), std::move(*came),
-                    control);
+    answer = askAny(port, builder, calls::CallBody_Resume, calls::CreateResume(builder, number).Union(),
+                    std::move(*came), control);
   }
   if (!answer) {
     return answer.takeError();
@@ -43,72 +87,74 @@ askToRun(WorkerPort &port, FlatBufferBuilder &builder, flatbuffers::Offset<void>
   return std::pair(*ran, std::move(answer->second));
 }
 
-/// The parts that ran, with what they publish.
-static llvm::Expected<RanParts> readRan(WorkerPort &port, const calls::Ran &ran, WorkerAnswer &answer,
-                                        llvm::ArrayRef<RunPart> asked, const runtime::ProgramFacts &facts) {
-  RanParts found;
-  std::vector<uint64_t> dropped; // sorted, once it is asked for
-  auto isDropped = [&](size_t at, size_t index) {
-    if (dropped.empty()) {
-      for (const RunPart &each : asked) {
-        llvm::append_range(dropped, each.drops);
-      }
-      llvm::sort(dropped);
+/// Whether some part drops a result of the next one.
+bool AskedRun::isDropped(size_t result) {
+  if (dropped.empty()) {
+    for (const RunPart &each : asked) {
+      llvm::append_range(dropped, each.drops);
     }
-    return std::binary_search(dropped.begin(), dropped.end(), asked[at].results[index]);
-  };
-  const size_t count = ran.parts() ? ran.parts()->size() : 0;
-  if (count > asked.size() || answer.memory.size() != count * facts.results.size()) {
-    return brokenWorker("the worker ran " + Twine(count) + " parts of " + Twine(asked.size()) + " and gave " +
-                        Twine(answer.memory.size()) + " values");
+    llvm::sort(dropped);
   }
-  found.parts.resize(count);
-  size_t next = 0;
-  for (size_t at = 0; at < count; ++at) {
-    RanParts::Part &part = found.parts[at];
-    part.published.reserve(facts.publishes);
-    part.kept.reserve(facts.results.size());
-    for (size_t index = 0; index < facts.results.size(); ++index) {
-      const runtime::ResultSpec &result = facts.results[index];
-      std::shared_ptr<runtime::Buffer> &buffer = answer.memory[next++];
-      const bool isPublished = result.kind == StepResult::Publish;
-      if (buffer ? buffer->size() != result.type.bytes() : !isDropped(at, index)) {
-        return brokenWorker("the worker " + Twine(isPublished ? "published" : "kept") +
-                            " a value of another size than its program declares");
-      }
-      if (isPublished) {
-        buffer = port.taken(std::move(buffer), result.type.bytes());
-        if (!buffer) {
-          return brokenWorker("the worker published a value that cannot be read");
-        }
-        part.published.push_back({result.type, std::move(buffer)});
-      }
-      part.kept.push_back(std::move(buffer)); // null once it was moved
+  return std::binary_search(dropped.begin(), dropped.end(), asked[next].results[result]);
+}
+
+llvm::Expected<RanParts::Part> AskedRun::readPart(const calls::PartDone &done,
+                                                  llvm::MutableArrayRef<std::shared_ptr<runtime::Buffer>> memory) {
+  RanParts::Part part;
+  part.published.reserve(facts.publishes);
+  part.kept.reserve(facts.results.size());
+  for (size_t index = 0; index < facts.results.size(); ++index) {
+    const runtime::ResultSpec &result = facts.results[index];
+    std::shared_ptr<runtime::Buffer> &buffer = memory[index];
+    const bool isPublished = result.kind == StepResult::Publish;
+    if (buffer ? buffer->size() != result.type.bytes() : !isDropped(index)) {
+      return brokenWorker("the worker " + Twine(isPublished ? "published" : "kept") +
+                          " a value of another size than its program declares");
     }
-    const calls::PartDone &done = *ran.parts()->Get(static_cast<flatbuffers::uoffset_t>(at));
-    if (const auto *copies = done.copies()) {
-      part.copies = {copies->low(), copies->high()};
-    } else if (facts.joint && !facts.joint->copies.empty()) {
-      return brokenWorker("the worker gave no digest of the values that all members have");
-    }
-    if (const auto *errors = done.errors()) {
-      if (errors->size() != 0 && errors->size() != facts.results.size()) {
-        return brokenWorker("the worker gave standard errors of other results");
+    if (isPublished) {
+      buffer = port.taken(std::move(buffer), result.type.bytes());
+      if (!buffer) {
+        return brokenWorker("the worker published a value that cannot be read");
       }
-      part.errors.assign(errors->begin(), errors->end());
+      part.published.push_back({result.type, std::move(buffer)});
     }
+    part.kept.push_back(std::move(buffer)); // null once it was moved
   }
-  if (const auto *failure = ran.failure()) {
-    if (count == asked.size()) {
-      return brokenWorker("the worker ran all parts, and failed");
+  if (const auto *copies = done.copies()) {
+    part.copies = {copies->low(), copies->high()};
+  } else if (facts.joint && !facts.joint->copies.empty()) {
+    return brokenWorker("the worker gave no digest of the values that all members have");
+  }
+  if (const auto *errors = done.errors()) {
+    if (errors->size() != 0 && errors->size() != facts.results.size()) {
+      return brokenWorker("the worker gave standard errors of other results");
     }
-    // The caller runs the rest again, and teaches the code then.
-    if (count == 0 || !failure->is_unknown()) {
-      found.failure = errorOf(*failure);
+    part.errors.assign(errors->begin(), errors->end());
+  }
+  return part;
+}
+
+llvm::Expected<std::vector<RanParts::Part>>
+AskedRun::readParts(const Offsets *parts, llvm::MutableArrayRef<std::shared_ptr<runtime::Buffer>> memory) {
+  const size_t count = parts ? parts->size() : 0;
+  if (count > asked.size() - next || memory.size() != count * facts.results.size()) {
+    return brokenWorker("the worker ran " + Twine(count) + " parts of " + Twine(asked.size() - next) + " and gave " +
+                        Twine(memory.size()) + " values");
+  }
+  std::vector<RanParts::Part> found;
+  found.reserve(count);
+  for (size_t at = 0; at < count; ++at, ++next) {
+    auto part = readPart(*parts->Get(static_cast<flatbuffers::uoffset_t>(at)), memory.take_front(facts.results.size()));
+    if (!part) {
+      return part.takeError();
     }
+    found.push_back(std::move(*part));
+    memory = memory.drop_front(facts.results.size());
   }
   return found;
 }
+
+} // namespace
 
 llvm::Expected<RanParts> WorkerStub::runParts(llvm::ArrayRef<RunPart> parts, const llvm::ArrayRef<unsigned> *madeUp,
                                               const BoundWords &bound, const runtime::ProgramFacts &facts,
@@ -135,8 +181,9 @@ llvm::Expected<RanParts> WorkerStub::runParts(llvm::ArrayRef<RunPart> parts, con
     auto body = calls::CreateRun(builder, run, partsVector, uploads, threads, withinUs, madeUp != nullptr);
     llvm::scope_exit forget([&] { drop({}, {}, run); }); // unless it has ended, as one that waits
     CallControl own = control;
-    own.answerBuffers = parts.size() * facts.results.size();
-    auto answer = askToRun(*port, builder, body.Union(), bound.memory, run, own);
+    own.answerBuffers = parts.size() * facts.results.size() + 1; // and a frame
+    AskedRun asked(*port, run, parts, facts, own);
+    auto answer = asked.ask(builder, body.Union(), bound.memory);
     if (answer) {
       forget.release();
     }
@@ -144,7 +191,8 @@ llvm::Expected<RanParts> WorkerStub::runParts(llvm::ArrayRef<RunPart> parts, con
       return plain(answer.takeError());
     }
     const calls::Ran &ran = *answer->first;
-    if (attempt == 0 && ran.failure() && ran.failure()->is_unknown() && (!ran.parts() || ran.parts()->size() == 0)) {
+    const bool hasRun = asked.told() > 0 || (ran.parts() && ran.parts()->size() > 0);
+    if (attempt == 0 && ran.failure() && ran.failure()->is_unknown() && !hasRun) {
       if (llvm::Error failed = teach(*parts[0].code, control.stop)) {
         RanParts none; // has run
         none.failure = takeRequestError(plain(std::move(failed)));
@@ -152,7 +200,22 @@ llvm::Expected<RanParts> WorkerStub::runParts(llvm::ArrayRef<RunPart> parts, con
       }
       continue;
     }
-    return readRan(*port, ran, answer->second, parts, facts);
+    RanParts found;
+    auto done = asked.readParts(ran.parts(), answer->second.memory);
+    if (!done) {
+      return done.takeError();
+    }
+    found.parts = std::move(*done);
+    if (const auto *failure = ran.failure()) {
+      if (asked.told() == parts.size()) {
+        return brokenWorker("the worker ran all parts, and failed");
+      }
+      // The caller runs the rest again, and teaches the code then.
+      if (!hasRun || !failure->is_unknown()) {
+        found.failure = errorOf(*failure);
+      }
+    }
+    return found;
   }
 }
 

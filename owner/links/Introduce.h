@@ -25,7 +25,7 @@
 namespace sojourn::owner {
 
 /// Rises with whatever members must do alike: frames, the placement of programs, how these are cut.
-inline constexpr uint32_t kLinkVersion = 1;
+inline constexpr uint32_t kLinkVersion = 2;
 /// Of a handshake, the certificate included; of its first message; of the other side for closing after the last one.
 inline constexpr std::chrono::milliseconds kIntroductionMost{5'000}, kHelloMost{2'000}, kCloseMost{500};
 

@@ -45,8 +45,12 @@ struct PeerFrame {
   MessageDigest digest{};                 ///< of Key: the public key; of Ready: of the copies
   std::shared_ptr<runtime::Buffer> terms; ///< immutable
   Dropped dropped = Dropped::no;          ///< of Terms
-  uint8_t code = kNoFailure;              ///< of End: ErrorCode of runtime/wire/Messages.fbs
-  uint8_t endedBy = 0;                    ///< of End: the role of the member that was the first to end it
+  /// Of Terms that begin a step before the one in front of it has committed: of its Ready, which goes with them; its
+  /// exchange is 0 where none does.
+  uint32_t readyExchange = 0;
+  MessageDigest readyDigest{};
+  uint8_t code = kNoFailure; ///< of End: ErrorCode of runtime/wire/Messages.fbs
+  uint8_t endedBy = 0;       ///< of End: the role of the member that was the first to end it
 };
 
 } // namespace sojourn::owner

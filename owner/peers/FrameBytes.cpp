@@ -17,6 +17,8 @@ FrameFields fieldsOf(const GroupId &group, const PeerFrame &frame) {
   fields.code = frame.code;
   fields.endedBy = frame.endedBy;
   fields.hasTerms = frame.terms != nullptr;
+  fields.readyExchange = frame.readyExchange;
+  fields.readyDigest = frame.readyDigest;
   return fields;
 }
 
@@ -26,8 +28,10 @@ std::optional<PeerFrame> readFields(const FrameFields &fields, size_t termsBytes
   frame.kind = static_cast<Kind>(fields.kind);
   const bool isTerms = frame.kind == Kind::Terms;
   const bool isCode = fields.code == PeerFrame::kNoFailure || fields.code <= sojourn_wire::ErrorCode_MAX;
-  if (fields.kind > static_cast<uint8_t>(Kind::Key) || fields.hasTerms != (isTerms ? 1 : 0) || fields.reserved != 0 ||
-      (!isTerms && termsBytes != 0) || termsBytes > kTermsBytesMost || !isCode) {
+  const bool isReady = fields.readyExchange == 0 ? fields.readyDigest == MessageDigest{}
+                                                 : isTerms && fields.exchange == 0 && fields.step > 0;
+  if (fields.kind > static_cast<uint8_t>(Kind::Key) || fields.hasTerms != (isTerms ? 1 : 0) ||
+      (!isTerms && termsBytes != 0) || termsBytes > kTermsBytesMost || !isCode || !isReady) {
     return std::nullopt;
   }
   frame.point = {fields.sequence, fields.attempt, fields.step};
@@ -35,6 +39,8 @@ std::optional<PeerFrame> readFields(const FrameFields &fields, size_t termsBytes
   frame.digest = fields.digest;
   frame.code = fields.code;
   frame.endedBy = fields.endedBy;
+  frame.readyExchange = fields.readyExchange;
+  frame.readyDigest = fields.readyDigest;
   return frame;
 }
 

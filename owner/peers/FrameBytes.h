@@ -17,9 +17,10 @@ struct FrameFields {
   uint64_t sequence = 0, attempt = 0;
   uint32_t step = 0, exchange = 0;
   uint8_t kind = 0, code = 0, endedBy = 0, hasTerms = 0;
-  uint32_t reserved = 0;
+  uint32_t readyExchange = 0;
+  MessageDigest readyDigest{};
 };
-static_assert(sizeof(FrameFields) == 96);
+static_assert(sizeof(FrameFields) == 128);
 
 /// Of the terms in one frame.
 inline constexpr size_t kTermsBytesMost = size_t{1} << 30;

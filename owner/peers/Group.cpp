@@ -118,6 +118,33 @@ void Group::refuse(const StepPoint &first, uint8_t code) {
   send(last);
 }
 
+void Group::dropLater(const StepPoint &point) {
+  std::lock_guard lock(mutex);
+  for (Inbox &inbox : inboxes) {
+    llvm::erase_if(inbox.frames, [&](const PeerFrame &frame) { return point < frame.point; });
+  }
+}
+
+/// Whether an end of the same member's makes an earlier frame of no use.
+static bool endsFrame(const PeerFrame &end, const PeerFrame &earlier) {
+  return end.kind == PeerFrame::Kind::End && earlier.point.sequence == end.point.sequence &&
+         earlier.point.attempt == end.point.attempt && end.point <= earlier.point;
+}
+
+/// The Ready that goes with terms, taken from them.
+static std::optional<PeerFrame> takeReady(PeerFrame &terms) {
+  if (terms.readyExchange == 0) {
+    return std::nullopt;
+  }
+  PeerFrame ready;
+  ready.kind = PeerFrame::Kind::Ready;
+  ready.point = terms.point;
+  --ready.point.step;
+  ready.exchange = std::exchange(terms.readyExchange, 0);
+  ready.digest = terms.readyDigest;
+  return ready;
+}
+
 void Group::take(const signing::PublicKey &from, PeerFrame frame) {
   Inbox *found = inboxOf(from);
   if (!found) {
@@ -137,16 +164,19 @@ void Group::take(const signing::PublicKey &from, PeerFrame frame) {
   }
   raiseEnd(frame, current);
   llvm::erase_if(inbox.frames, [&](const PeerFrame &earlier) {
-    return (frame.kind == PeerFrame::Kind::End && earlier.point == frame.point) ||
+    return endsFrame(frame, earlier) ||
            (earlier.point.sequence == frame.point.sequence && earlier.point.attempt < frame.point.attempt);
   });
   if (frame.kind == PeerFrame::Kind::Gone) {
     inbox.isGone = true;
   } else if (frame.point < current || inbox.isBroken) {
     return;
-  } else if (inbox.frames.size() >= kWaitingMost) {
+  } else if (auto ready = takeReady(frame); inbox.frames.size() + (ready ? 2 : 1) > kWaitingMost) {
     inbox.isBroken = true;
   } else {
+    if (ready && !(ready->point < current)) {
+      inbox.frames.push_back(std::move(*ready));
+    }
     inbox.frames.push_back(std::move(frame));
   }
   lock.unlock();

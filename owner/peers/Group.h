@@ -96,13 +96,18 @@ public:
   /// All members have the keys: they have used them.
   void settleKeys() { areKeysSettled = true; }
   void tookOver(uint64_t bytes) const noexcept { port->tookOver(bytes); }
-  /// Whether the client knows that members compute other bits. In the session's turn.
+  /// Whether the client knows that members compute other bits. In the session's turn, as the next one.
   bool isTold = false;
+  /// Whether they do: then each step commits before the next one begins.
+  bool hasOtherBits = false;
 
   /// From a member. Dropped: all after it has left; frames of earlier points, those that it sent before an end of the
   /// same step, or in earlier attempts at a message. Of a member that sends more than kWaitingMost ahead, nothing is
   /// taken any more.
   void take(const signing::PublicKey &from, PeerFrame frame);
+
+  /// Drops frames of later steps than `point`: they were computed from copies in whose place others come.
+  void dropLater(const StepPoint &point);
 
   /// Waits for the frames of this kind, of all other members, at `point`; drops those of earlier points. RequestErrors:
   /// a member is gone, has gone on to a later point, or sent another message or another frame (Peer), the stop flag is

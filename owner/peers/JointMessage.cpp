@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The order of frames of a joint step (see JointMessage.h): Terms per exchange, then Ready; or End. Where copies
-// differ, Ready is followed by Terms with pieces of them, and Ready once more.
+// The order of frames of a joint step (see JointMessage.h): Terms per exchange, then Ready, which may go with the
+// first Terms of the next step; or End. Where copies differ, Ready is followed by Terms with pieces of them, and Ready
+// once more.
 #include "owner/peers/JointMessage.h"
 
 #include "owner/peers/FrameBytes.h"
@@ -36,6 +37,24 @@ PeerFrame JointMessage::frame(PeerFrame::Kind kind) const {
   frame.point = point_;
   frame.exchange = exchange_;
   frame.digest = digest_;
+  return frame;
+}
+
+static MessageDigest digestOf(const runtime::CopiesDigest &copies) {
+  MessageDigest digest{};
+  static_assert(sizeof(copies) <= sizeof(digest));
+  std::memcpy(digest.data(), copies.data(), sizeof(copies));
+  return digest;
+}
+
+/// Of an exchange.
+PeerFrame JointMessage::termsFrame(const RanStep *before) const {
+  PeerFrame frame = this->frame(PeerFrame::Kind::Terms);
+  if (before) {
+    ++frame.point.step;
+    frame.readyExchange = std::exchange(frame.exchange, 0);
+    frame.readyDigest = digestOf(before->copies.digest());
+  }
   return frame;
 }
 
@@ -85,14 +104,15 @@ llvm::Expected<JointMessage::Frames> JointMessage::awaitTerms(std::shared_ptr<Bu
 
 /// The same bytes to all.
 llvm::Expected<JointMessage::Frames> JointMessage::gather(std::shared_ptr<Buffer> own) {
-  PeerFrame frame = this->frame(PeerFrame::Kind::Terms);
+  PeerFrame frame = termsFrame(nullptr);
   frame.terms = own;
   group_.send(frame);
   return awaitTerms(std::move(own));
 }
 
-/// To each member the terms that it adds up.
-llvm::Expected<JointMessage::Frames> JointMessage::scatter(const Exchange &terms, const std::shared_ptr<Buffer> &own) {
+/// To each member the terms that it adds up. Returns this member's own.
+std::shared_ptr<Buffer> JointMessage::scatter(const Exchange &terms, const std::shared_ptr<Buffer> &own,
+                                              const RanStep *before) {
   const FramePlaces whole = placesOfTerms(terms, group_.role());
   std::shared_ptr<Buffer> kept;
   for (unsigned role = 0; role < group_.parties(); ++role) {
@@ -104,11 +124,11 @@ llvm::Expected<JointMessage::Frames> JointMessage::scatter(const Exchange &terms
       kept = std::move(part);
       continue;
     }
-    PeerFrame frame = this->frame(PeerFrame::Kind::Terms);
+    PeerFrame frame = termsFrame(before);
     frame.terms = std::move(part);
     group_.sendTo(role, frame);
   }
-  return awaitTerms(std::move(kept));
+  return kept;
 }
 
 /// RequestError (Peer): a member sent another number of bytes.
@@ -129,7 +149,8 @@ llvm::Expected<std::shared_ptr<Buffer>> JointMessage::sum(const Exchange &terms,
 }
 
 /// The frame with its masks: in place where nobody else holds it, else in a copy. Without masked terms, the same frame.
-llvm::Expected<std::shared_ptr<Buffer>> JointMessage::masked(const Exchange &terms, std::shared_ptr<Buffer> own) {
+llvm::Expected<std::shared_ptr<Buffer>> JointMessage::masked(const Exchange &terms, const StepPoint &point,
+                                                             size_t exchange, std::shared_ptr<Buffer> own) {
   if (llvm::none_of(terms, [](const ExchangeTerm &term) { return term.isMasked; })) {
     return own;
   }
@@ -146,36 +167,68 @@ llvm::Expected<std::shared_ptr<Buffer>> JointMessage::masked(const Exchange &ter
                 : came.takeError();
   }
   auto frame = own.use_count() == 1 && !own->isBorrowed() ? std::move(own) : runtime::copyOf(own->data(), own->size());
-  if (!addMasks(*keys, group_.role(), point_, static_cast<uint32_t>(next_), digest_, terms, stop_, bytesOf(*frame))) {
+  if (!addMasks(*keys, group_.role(), point, static_cast<uint32_t>(exchange), digest_, terms, stop_, bytesOf(*frame))) {
     return requestError(wire::ErrorCode_Stopped, "the step was stopped while its sums got their masks");
   }
   return frame;
 }
 
-llvm::Expected<Memory> JointMessage::exchange(Memory frames, Room room) {
-  if (frames.size() != 1 || next_ >= exchanges_.size()) {
+/// Of the worker, in this exchange of a step.
+llvm::Error JointMessage::checkTerms(const Memory &frames, size_t exchange) const {
+  if (frames.size() != 1 || exchange >= exchanges_.size()) {
     return requestError(wire::ErrorCode_Internal, "the worker sends " + Twine(frames.size()) + " frames in exchange " +
-                                                      Twine(next_) + " of " + Twine(exchanges_.size()) +
+                                                      Twine(exchange) + " of " + Twine(exchanges_.size()) +
                                                       ", expected 1");
   }
-  const Exchange &terms = exchanges_[next_++]; // once each: an exchange has one stream of masks
-  const size_t expected = placesOfTerms(terms, group_.role()).bytes;
-  const FramePlaces whole = placesOfSums(terms);
+  const Exchange &terms = exchanges_[exchange];
+  const size_t expected = placesOfTerms(terms, group_.role()).bytes, bytes = placesOfSums(terms).bytes;
   if (!frames[0] || frames[0]->size() != expected) {
     return requestError(wire::ErrorCode_Internal, "the worker sends " + Twine(frames[0] ? frames[0]->size() : 0) +
                                                       " bytes in an exchange, expected " + Twine(expected));
   }
-  if (whole.bytes > kTermsBytesMost) {
-    return requestError(wire::ErrorCode_Limit, "an exchange of this step has " + Twine(whole.bytes) +
+  if (bytes > kTermsBytesMost) {
+    return requestError(wire::ErrorCode_Limit, "an exchange of this step has " + Twine(bytes) +
                                                    " bytes for other members, and " + Twine(kTermsBytesMost) +
                                                    " are allowed; sum smaller tensors in a step");
   }
-  auto own = masked(terms, std::move(frames[0]));
+  return llvm::Error::success();
+}
+
+llvm::Expected<Memory> JointMessage::exchange(Memory frames, Room room, const RanStep *before) {
+  const size_t number = before ? 0 : next_;
+  auto own = [&]() -> llvm::Expected<std::shared_ptr<Buffer>> {
+    if (llvm::Error error = checkTerms(frames, number)) {
+      return error;
+    }
+    const StepPoint point{point_.sequence, point_.attempt, point_.step + (before ? 1 : 0)};
+    return masked(exchanges_[number], point, number, std::move(frames[0]));
+  }();
   if (!own) {
+    if (llvm::Error error = before ? ready(before->copies) : llvm::Error::success()) {
+      llvm::consumeError(own.takeError());
+      return error;
+    }
+    if (before) {
+      before->commit();
+    }
     return own.takeError();
   }
-  if (group_.parties() < 3 || whole.bytes < kScatterBytesLeast) {
-    auto each = gather(std::move(*own));
+  const Exchange &terms = exchanges_[number];
+  const FramePlaces whole = placesOfSums(terms);
+  const bool isScattered = group_.parties() >= 3 && whole.bytes >= kScatterBytesLeast;
+  if (isScattered) {
+    *own = scatter(terms, *own, before);
+  } else {
+    PeerFrame frame = termsFrame(before);
+    frame.terms = *own;
+    group_.send(frame);
+  }
+  if (llvm::Error error = before ? commit(*before) : llvm::Error::success()) {
+    return error;
+  }
+  next_ = number + 1; // once each: an exchange has one stream of masks
+  auto each = awaitTerms(std::move(*own));
+  if (!isScattered) {
     auto sums = each ? sum(terms, {}, *each, room) : each.takeError();
     if (!sums) {
       return sums.takeError();
@@ -184,8 +237,6 @@ llvm::Expected<Memory> JointMessage::exchange(Memory frames, Room room) {
     return Memory{std::move(*sums)};
   }
   const Share share{group_.role(), group_.parties()};
-  auto each = scatter(terms, *own);
-  own->reset();
   auto part = each ? sum(terms, share, *each, ownRoom) : each.takeError();
   auto parts = part ? gather(std::move(*part)) : part.takeError();
   if (!parts) {
@@ -216,23 +267,24 @@ void JointMessage::settle(const Exchange &terms) {
   }
 }
 
-/// Waits until all are ready. The roles whose copies differ from those of role 0, bit by bit.
-llvm::Expected<uint32_t> JointMessage::compare(const runtime::CopiesDigest &own) {
+void JointMessage::sendReady(const runtime::CopiesDigest &own) {
   PeerFrame ready = frame(PeerFrame::Kind::Ready);
-  ready.digest = {};
-  static_assert(sizeof(own) <= sizeof(ready.digest));
-  std::memcpy(ready.digest.data(), own.data(), sizeof(own));
+  ready.digest = digestOf(own);
   group_.send(ready);
+}
+
+/// Waits until all are ready. The roles whose copies differ from those of role 0, bit by bit.
+llvm::Expected<uint32_t> JointMessage::awaitReady(const runtime::CopiesDigest &own) {
   auto came = await(PeerFrame::Kind::Ready, nullptr);
   if (!came) {
     return came.takeError();
   }
-  const auto digestOf = [&](unsigned role) {
-    return role == group_.role() ? ready.digest : came->frames[role]->digest;
+  const auto digestAt = [&](unsigned role) {
+    return role == group_.role() ? digestOf(own) : came->frames[role]->digest;
   };
   uint32_t others = 0;
   for (unsigned role = 1; role < group_.parties(); ++role) {
-    others |= digestOf(role) != digestOf(0) ? 1u << role : 0;
+    others |= digestAt(role) != digestAt(0) ? 1u << role : 0;
   }
   return others;
 }
@@ -294,7 +346,8 @@ llvm::Error JointMessage::takeOver(Copies &copies, uint32_t others) {
     left -= bytes;
   } while (left > 0);
   tell(copies, others);
-  auto still = compare(copies.digest());
+  sendReady(copies.digest());
+  auto still = awaitReady(copies.digest());
   if (!still) {
     return still.takeError();
   }
@@ -317,16 +370,49 @@ llvm::Error JointMessage::ready(Copies &copies) {
       return begun.takeError();
     }
   }
-  auto others = compare(copies.digest());
-  if (!others) {
-    return others.takeError();
+  sendReady(copies.digest());
+  auto areEqual = agree(copies);
+  if (!areEqual) {
+    return areEqual.takeError();
   }
-  if (llvm::Error error = *others == 0 ? llvm::Error::success() : takeOver(copies, *others)) {
+  beginNext();
+  return llvm::Error::success();
+}
+
+/// All members have equal copies once they are ready. Whether they had them before.
+llvm::Expected<bool> JointMessage::agree(Copies &copies) {
+  auto others = awaitReady(copies.digest());
+  if (!others || *others == 0) {
+    return others ? llvm::Expected<bool>(true) : others.takeError();
+  }
+  group_.dropLater(point_);
+  group_.hasOtherBits = true;
+  if (llvm::Error error = takeOver(copies, *others)) {
     return error;
   }
+  return false;
+}
+
+void JointMessage::beginNext() {
   ++point_.step;
   exchange_ = 0;
   next_ = 0;
+}
+
+/// Commits the current step, whose Ready has gone with terms of the next one.
+llvm::Error JointMessage::commit(const RanStep &before) {
+  auto areEqual = agree(before.copies);
+  if (!areEqual) {
+    return areEqual.takeError();
+  }
+  beginNext();
+  before.commit();
+  if (!*areEqual) {
+    isOver_ = true;
+    end(PeerFrame::kNoFailure);
+    return requestError(wire::ErrorCode_Peer, "members of the group compute other bits; the message ends, and its "
+                                              "steps that are left come in another one");
+  }
   return llvm::Error::success();
 }
 

@@ -35,6 +35,12 @@ public:
   virtual void tell(std::string note) = 0;
 };
 
+/// A step that has run and has not committed, while the next one of its message has begun.
+struct RanStep {
+  Copies &copies;
+  llvm::function_ref<void()> commit; ///< once all members are ready; throws nothing
+};
+
 /// Used by the thread that has the session's turn. Errors of its calls end the message: the other members are told when
 /// it is destroyed, or earlier by `end`.
 class JointMessage {
@@ -60,7 +66,10 @@ public:
     return runtime::BufferPool::global().allocate(bytes);
   }
   /// Sends this member's terms, masked where the exchange says so, and gives the sums; both are one frame.
-  llvm::Expected<Memory> exchange(Memory frames, Room room = ownRoom);
+  /// `before`: the current step; the terms are the first ones of the next step, and carry that the current one is
+  /// ready. It is committed as by `ready`, also where the next step fails or is stopped. Where copies differ, the
+  /// message ends after it (isOver): the terms were computed from copies in whose place others have come.
+  llvm::Expected<Memory> exchange(Memory frames, Room room = ownRoom, const RanStep *before = nullptr);
   /// The step has run. Waits for all members: on success each of them commits it, and the next step of the message is
   /// the current one. No stop ends this wait, since others may have committed; it ends, since all have begun the step.
   /// Members whose copies have other bits than those of role 0 take over its bytes before, which a stop ends.
@@ -69,6 +78,9 @@ public:
   void end(uint8_t code) { end(code, group_.role()); }
   /// There is no joint step: the request is answered from memory, or lacks its program.
   void cancel() { isEnded_ = true; }
+  /// Whether the worker may run some of its steps in one call: each of them has exchanges, and members compute the same
+  /// bits.
+  bool letsStepsFollow() const { return !exchanges_.empty() && !group_.hasOtherBits; }
   /// Whether another member let the message end after the steps that have committed, without a failure.
   bool isOver() const { return isOver_; }
 
@@ -76,19 +88,26 @@ private:
   void end(uint8_t code, unsigned endedBy);
   llvm::Expected<CameFrames> await(PeerFrame::Kind kind, const runtime::StopFlag *stop);
   PeerFrame frame(PeerFrame::Kind kind) const;
+  PeerFrame termsFrame(const RanStep *before) const;
   using Frames = std::vector<std::shared_ptr<runtime::Buffer>>; ///< by role
-  llvm::Expected<uint32_t> compare(const runtime::CopiesDigest &own);
+  llvm::Error checkTerms(const Memory &frames, size_t exchange) const;
+  void sendReady(const runtime::CopiesDigest &own);
+  llvm::Expected<uint32_t> awaitReady(const runtime::CopiesDigest &own);
+  llvm::Expected<bool> agree(Copies &copies);
+  void beginNext();
   llvm::Error takeOver(Copies &copies, uint32_t others);
   llvm::Error exchangePiece(Copies &copies, size_t bytes, uint32_t others);
   void tell(Copies &copies, uint32_t others) const;
   void settle(const runtime::Exchange &terms);
   llvm::Expected<Frames> gather(std::shared_ptr<runtime::Buffer> own);
   llvm::Expected<Frames> awaitTerms(std::shared_ptr<runtime::Buffer> own);
-  llvm::Expected<Frames> scatter(const runtime::Exchange &terms, const std::shared_ptr<runtime::Buffer> &own);
+  std::shared_ptr<runtime::Buffer> scatter(const runtime::Exchange &terms, const std::shared_ptr<runtime::Buffer> &own,
+                                           const RanStep *before);
+  llvm::Error commit(const RanStep &before);
   llvm::Expected<std::shared_ptr<runtime::Buffer>> sum(const runtime::Exchange &terms, runtime::Share share,
                                                        const Frames &frames, Room room);
-  llvm::Expected<std::shared_ptr<runtime::Buffer>> masked(const runtime::Exchange &terms,
-                                                          std::shared_ptr<runtime::Buffer> own);
+  llvm::Expected<std::shared_ptr<runtime::Buffer>> masked(const runtime::Exchange &terms, const StepPoint &point,
+                                                          size_t exchange, std::shared_ptr<runtime::Buffer> own);
 
   Group &group_;
   const MessageDigest digest_;

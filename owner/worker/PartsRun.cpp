@@ -184,6 +184,8 @@ Memory PartsRun::takeMemory() {
       memory[at] = std::move(published[at]);
     }
   }
+  kept.clear();
+  published.clear();
   return memory;
 }
 
@@ -340,7 +342,7 @@ llvm::Error PartsRun::goOnWithPart(const sojourn_worker::Part &part, const runti
     parts.resize(done);
     kept.resize(results);
     published.resize(values);
-    if (done == 0) {
+    if (next == 0) {
       throw;
     }
     return requestError(wire::ErrorCode_Limit, "not enough memory for the step");

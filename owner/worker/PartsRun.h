@@ -15,6 +15,7 @@
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 namespace sojourn::owner {
@@ -95,9 +96,10 @@ public:
     std::vector<double> errors;                  ///< standard ones, where an argument changes one
     std::optional<runtime::CopiesDigest> copies; ///< of a joint step
   };
-  llvm::ArrayRef<Done> done() const { return parts; }
+  /// Of the parts that ran since it was taken last.
+  std::vector<Done> takeDone() { return std::exchange(parts, {}); }
   const std::optional<WorkerFailure> &failure() const { return failed_; }
-  /// Of each result of the parts that ran, in order; null where its value is dropped.
+  /// Likewise: of each of their results, in order; null where its value is dropped.
   Memory takeMemory();
 
 private:
@@ -118,8 +120,8 @@ private:
   PartBindings bound;
   std::unique_ptr<runtime::Suspended> suspended;
   Memory framesThatCame;
-  std::vector<Done> parts; ///< that ran
-  /// Per result of the parts that ran: memory of a published value, or the number of a kept one.
+  std::vector<Done> parts; ///< that ran, and were not taken
+  /// Per result of these: memory of a published value, or the number of a kept one.
   Memory published;
   std::vector<uint64_t> kept;
   std::optional<WorkerFailure> failed_;

@@ -299,8 +299,19 @@ struct WorkerService::State {
   llvm::Expected<WorkerAnswer> goOn(PartsRun &run, uint64_t id, const WorkerCall &given) {
     run.goOn(optionsOf(given, run.threads()), given);
     FlatBufferBuilder builder(256);
+    std::vector<flatbuffers::Offset<calls::PartDone>> parts;
+    for (const PartsRun::Done &done : run.takeDone()) {
+      const auto copies =
+          done.copies ? calls::CopiesDigest((*done.copies)[0], (*done.copies)[1]) : calls::CopiesDigest();
+      auto errors = done.errors.empty() ? 0 : builder.CreateVector(done.errors);
+      parts.push_back(calls::CreatePartDone(builder, errors, done.copies ? &copies : nullptr));
+    }
+    auto partsVector = builder.CreateVector(parts);
+    Memory memory = run.takeMemory();
     if (run.waits()) {
-      Memory frames = run.takeFrames();
+      for (std::shared_ptr<runtime::Buffer> &frame : run.takeFrames()) {
+        memory.push_back(std::move(frame));
+      }
       run.keepArguments(given.bytes); // they go with the answer
       auto kept = std::make_unique<PartsRun>(std::move(run));
       {
@@ -309,20 +320,12 @@ struct WorkerService::State {
           return malformedCall("begins run " + Twine(id) + ", which is under way");
         }
       }
-      return answer(builder, calls::AnswerBody_Waits, calls::CreateWaits(builder, id).Union(), std::move(frames));
-    }
-    std::vector<flatbuffers::Offset<calls::PartDone>> parts;
-    parts.reserve(run.done().size());
-    for (const PartsRun::Done &done : run.done()) {
-      const auto copies =
-          done.copies ? calls::CopiesDigest((*done.copies)[0], (*done.copies)[1]) : calls::CopiesDigest();
-      auto errors = done.errors.empty() ? 0 : builder.CreateVector(done.errors);
-      parts.push_back(calls::CreatePartDone(builder, errors, done.copies ? &copies : nullptr));
+      return answer(builder, calls::AnswerBody_Waits, calls::CreateWaits(builder, id, partsVector).Union(),
+                    std::move(memory));
     }
     auto failure = run.failure() ? failed(builder, *run.failure()) : 0;
-    auto partsVector = builder.CreateVector(parts);
     auto body = calls::CreateRan(builder, partsVector, failure);
-    return answer(builder, calls::AnswerBody_Ran, body.Union(), run.takeMemory());
+    return answer(builder, calls::AnswerBody_Ran, body.Union(), std::move(memory));
   }
 
   /// Needs no memory: where it is short, much must go.
