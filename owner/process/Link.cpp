@@ -10,6 +10,7 @@
 #include <cstring>
 #include <fcntl.h>
 #include <new>
+#include <poll.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/time.h>
@@ -167,7 +168,6 @@ struct Link::Head {
 Link::Link(Descriptor socket, const LinkLimits &limits)
     : end(std::move(socket)), limits(limits), staging(std::make_unique_for_overwrite<char[]>(kStagingBytes)) {
   queued.reserve(kQueueBytes);
-  setWait(end.get(), SO_RCVTIMEO);
   setWait(end.get(), SO_SNDTIMEO);
 }
 
@@ -344,7 +344,10 @@ llvm::Expected<bool> Link::read(void *into, size_t size, Waiting waiting) {
     message.msg_iovlen = 1;
     message.msg_control = control;
     message.msg_controllen = sizeof(control);
-    const ssize_t count = recvmsg(end.get(), &message, MSG_CMSG_CLOEXEC);
+    // A thread that sleeps in recvmsg is also woken when the other side takes in what was sent; one in poll is not.
+    pollfd arrival{end.get(), POLLIN, 0};
+    poll(&arrival, 1, kWaitUs / 1'000);
+    const ssize_t count = recvmsg(end.get(), &message, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
     const int error = errno;
     const bool isEarly = count < 0 && (error == EINTR || error == EAGAIN || error == EWOULDBLOCK);
     if (count != 0 && (count > 0 || isEarly) && !goesOn(waiting)) {
