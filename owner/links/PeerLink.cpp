@@ -16,6 +16,10 @@ namespace {
 /// For the other side to take some bytes.
 constexpr nng_duration kStallMs = 30'000;
 constexpr size_t kFixed = sizeof(FrameHead) + sizeof(FrameFields);
+/// How long nobody reads after a step has, until the link's thread does.
+constexpr std::chrono::milliseconds kUnreadMost{2};
+/// How long the link's thread reads for steps that wait at the same time.
+constexpr std::chrono::milliseconds kSharedFor{50};
 
 std::string_view viewOf(const runtime::Buffer *buffer) {
   return buffer ? std::string_view(static_cast<const char *>(buffer->data()), buffer->size()) : std::string_view();
@@ -24,20 +28,22 @@ std::string_view viewOf(const runtime::Buffer *buffer) {
 } // namespace
 
 PeerLink::~PeerLink() {
-  endSender();
+  endThreads();
   nng_aio_free(receive_);
   nng_aio_free(send_);
   nng_stream_free(stream_);
 }
 
 int PeerLink::open() {
-  int status = nng_aio_alloc(&receive_, received, this);
+  int status = nng_aio_alloc(&receive_, nullptr, nullptr);
   status = status ? status : nng_aio_alloc(&send_, nullptr, nullptr);
   if (status == 0) {
-    nng_aio_set_timeout(receive_, NNG_DURATION_INFINITE);
     nng_aio_set_timeout(send_, kStallMs);
+    nng_sockaddr address;
+    isLocal_ = nng_stream_get_addr(stream_, NNG_OPT_LOCADDR, &address) == 0 && address.s_family == NNG_AF_IPC;
     try {
       sender_ = std::thread([this] { waitForTransfers(); });
+      readingThread_ = std::thread([this] { readAlone(); });
     } catch (const std::system_error &) {
       status = NNG_ENOMEM;
     }
@@ -45,7 +51,13 @@ int PeerLink::open() {
   return status;
 }
 
-void PeerLink::start() { receiveOn(); }
+void PeerLink::start() {
+  {
+    std::lock_guard lock(reading_);
+    isStarted_ = true;
+  }
+  readers_.notify_all();
+}
 
 /// A stream of nng's that was closed while it told of bytes takes another request to receive, and never answers it.
 void PeerLink::close() {
@@ -58,17 +70,25 @@ void PeerLink::finish() {
   nng_stream_close(stream_);
   nng_aio_stop(receive_);
   nng_aio_stop(send_);
-  endSender();
+  endThreads();
 }
 
-void PeerLink::endSender() {
+void PeerLink::endThreads() {
   {
     std::lock_guard lock(mutex_);
     isOver_ = true;
   }
   waits_.notify_one();
-  if (sender_.joinable()) {
-    sender_.join();
+  {
+    std::unique_lock lock(reading_);
+    isFinished_ = true;
+    readers_.notify_all();
+    readers_.wait(lock, [this] { return reader_ != Reader::step; });
+  }
+  for (std::thread *thread : {&sender_, &readingThread_}) {
+    if (thread->joinable()) {
+      thread->join();
+    }
   }
 }
 
@@ -79,39 +99,117 @@ void PeerLink::end() {
   }
 }
 
-void PeerLink::received(void *given) {
-  auto &self = *static_cast<PeerLink *>(given);
-  if (nng_aio_result(self.receive_) != 0) {
-    self.end();
-    return;
+/// Some bytes, for at most so long.
+PeerLink::Came PeerLink::read(nng_duration most) {
+  nng_aio_set_timeout(receive_, most);
+  receiveOn();
+  nng_aio_wait(receive_);
+  if (const int status = nng_aio_result(receive_); status == NNG_ETIMEDOUT) {
+    return Came::less;
+  } else if (status != 0) {
+    end();
+    return Came::ended;
   }
-  const size_t bytes = nng_aio_count(self.receive_);
-  self.heard_ = Clock::now().time_since_epoch().count();
-  self.receivedBytes_ += bytes;
+  const size_t bytes = nng_aio_count(receive_);
+  heard_ = Clock::now().time_since_epoch().count();
+  receivedBytes_ += bytes;
+  hasDelivered_ = false;
   try {
-    const bool isDirect = self.isInTerms_ && self.frame_.terms;
+    const bool isDirect = isInTerms_ && frame_.terms;
     if (isDirect) {
-      self.termsHere_ += bytes;
-    } else if (self.isInTerms_) { // dropped
-      self.termsHere_ += bytes;
-      self.begin_ = self.end_ = 0;
+      termsHere_ += bytes;
+    } else if (isInTerms_) { // dropped
+      termsHere_ += bytes;
+      begin_ = end_ = 0;
     } else {
-      self.end_ += bytes;
+      end_ += bytes;
     }
-    if (self.isInTerms_ && self.termsHere_ == self.termsBytes_) {
-      self.deliver();
+    if (isInTerms_ && termsHere_ == termsBytes_) {
+      deliver();
     }
-    if (!self.isInTerms_ && !self.takeHeads()) {
-      spdlog::warn("a link ends: the owner with key {} speaks another protocol", signing::shortKeyText(self.peer));
-      self.end();
-      return;
+    if (!isInTerms_ && !takeHeads()) {
+      spdlog::warn("a link ends: the owner with key {} speaks another protocol", signing::shortKeyText(peer));
+      end();
+      return Came::ended;
     }
   } catch (const std::exception &exception) {
     spdlog::error("a link ends, because there is no memory for a frame: {}", exception.what());
-    self.end();
-    return;
+    end();
+    return Came::ended;
   }
-  self.receiveOn();
+  return hasDelivered_ ? Came::frame : Came::less;
+}
+
+/// Less than a frame after the time.
+PeerLink::Came PeerLink::readFrame(Clock::time_point until) {
+  for (;;) {
+    nng_duration most = NNG_DURATION_INFINITE;
+    if (until != Clock::time_point::max()) {
+      const auto left = std::chrono::ceil<std::chrono::milliseconds>(until - Clock::now()).count();
+      if (left <= 0) {
+        return Came::less;
+      }
+      most = static_cast<nng_duration>(left);
+    }
+    if (const Came came = read(most); came != Came::less) {
+      return came;
+    }
+  }
+}
+
+bool PeerLink::receive(std::chrono::milliseconds most) {
+  const Clock::time_point now = Clock::now();
+  {
+    std::lock_guard lock(reading_);
+    if (!isLocal_ || !isStarted_ || isFinished_ || isEnded_) {
+      return false;
+    }
+    if (reader_ == Reader::thread) {
+      isAsked_ = true;
+      return false;
+    }
+    if (reader_ == Reader::step) { // which wakes the thread when it leaves
+      sharedUntil_ = now + kSharedFor;
+      return false;
+    }
+    if (now < sharedUntil_) { // the thread is about to read
+      return false;
+    }
+    reader_ = Reader::step;
+  }
+  const Came came = readFrame(now + most);
+  std::unique_lock lock(reading_);
+  reader_ = Reader::none;
+  left_ = Clock::now();
+  const bool isThreadNeeded = isFinished_ || left_ < sharedUntil_ || came == Came::ended;
+  lock.unlock();
+  if (isThreadNeeded) {
+    readers_.notify_all();
+  }
+  return came != Came::ended;
+}
+
+/// The link's own thread: reads while no step does.
+void PeerLink::readAlone() noexcept {
+  std::unique_lock lock(reading_);
+  while (!isFinished_ && !isEnded_) {
+    const Clock::time_point now = Clock::now();
+    if (!isStarted_ || reader_ != Reader::none || (now >= sharedUntil_ && now - left_ < kUnreadMost)) {
+      readers_.wait_for(lock, kUnreadMost);
+      continue;
+    }
+    reader_ = Reader::thread;
+    isAsked_ = false;
+    lock.unlock();
+    const Came came = readFrame(Clock::time_point::max());
+    lock.lock();
+    reader_ = Reader::none;
+    if (came == Came::ended) {
+      return;
+    }
+    // The step that it has read for reads the next frames; of some, none does.
+    left_ = isAsked_ && Clock::now() >= sharedUntil_ ? Clock::now() : Clock::time_point();
+  }
 }
 
 /// Frames whose heads and fields are there. False where no owner of this version can have sent them.
@@ -167,6 +265,7 @@ bool PeerLink::takeTerms(const FrameFields &fields, size_t termsBytes) {
 
 void PeerLink::deliver() {
   isInTerms_ = false;
+  hasDelivered_ = true;
   events_.came(*this, group_, std::exchange(frame_, {}));
 }
 
@@ -209,7 +308,7 @@ void PeerLink::enqueue(Outbound outbound) noexcept {
   try {
     queue_.push_back(std::move(outbound));
   } catch (const std::bad_alloc &) {
-    close(); // and the receiving thread tells of the end
+    close(); // and the thread that reads tells of the end
     return;
   }
   queuedBytes_ += bytes;
@@ -278,7 +377,7 @@ bool PeerLink::sendOn() {
       if (!transferred()) {
         queue_.clear();
         queuedBytes_ = 0;
-        close(); // and the receiving thread tells of the end
+        close(); // and the thread that reads tells of the end
         return false;
       }
     }

@@ -24,7 +24,7 @@ namespace sojourn::owner {
 
 class PeerLink;
 
-/// Events of a link, on nng's threads or the link's own, without its lock.
+/// Events of a link, on the thread that reads, without its lock.
 class PeerLinkEvents {
 public:
   virtual ~PeerLinkEvents() = default;
@@ -54,13 +54,17 @@ public:
   /// nng's status.
   int open();
   void start();
+  /// Frames for a step that waits, read on its thread, so that no other one is woken for them. Returns once a frame was
+  /// read, or after `most`. False at once where another thread reads, or soon will, the link has ended, or it is over
+  /// TLS, where nng ends the stream with a wait for bytes that is given up.
+  bool receive(std::chrono::milliseconds most);
   /// An end of a step takes back terms of it that have not begun to leave. Where memory is short, or the other side
   /// takes nothing for long, the link ends instead.
   void send(const GroupId &group, const PeerFrame &frame) noexcept;
   /// A sign of life, where nothing else is on its way.
   void greet() noexcept;
   void close();
-  /// Waits for nng's threads and the link's own; not called by them.
+  /// Waits for nng's threads, the link's own and those in `receive`; not called by them.
   void finish();
   /// Of what came last.
   Clock::time_point heard() const { return Clock::time_point(Clock::duration(heard_.load())); }
@@ -75,7 +79,10 @@ private:
     std::shared_ptr<runtime::Buffer> terms;
     bool isGreeting = false;
   };
-  static void received(void *self);
+  enum class Came { frame, less, ended };
+  Came read(nng_duration most);
+  Came readFrame(Clock::time_point until);
+  void readAlone() noexcept;
   bool takeHeads();
   bool takeTerms(const FrameFields &fields, size_t termsBytes);
   void deliver();
@@ -86,7 +93,7 @@ private:
   bool sendOn();
   bool transferred();
   void waitForTransfers() noexcept;
-  void endSender();
+  void endThreads();
 
   nng_stream *const stream_;
   PeerLinkEvents &events_;
@@ -96,13 +103,24 @@ private:
   std::atomic<Clock::rep> heard_ = Clock::now().time_since_epoch().count();
   std::atomic<uint64_t> sentBytes_ = 0, receivedBytes_ = 0;
 
-  // Of the one thread that receives.
+  // Of the one thread that reads.
   alignas(16) std::array<std::byte, 32'768> in_{};
   size_t begin_ = 0, end_ = 0; ///< of what was received and is not yet taken
   PeerFrame frame_;            ///< whose terms arrive
   GroupId group_{};
   size_t termsBytes_ = 0, termsHere_ = 0;
-  bool isInTerms_ = false; ///< whether what comes next belongs to terms, which go to frame_.terms or nowhere
+  bool isInTerms_ = false;    ///< whether what comes next belongs to terms, which go to frame_.terms or nowhere
+  bool hasDelivered_ = false; ///< a frame, since it was asked
+
+  std::mutex reading_;
+  std::condition_variable readers_;
+  enum class Reader { none, step, thread };
+  Reader reader_ = Reader::none;
+  bool isStarted_ = false, isFinished_ = false, isLocal_ = false;
+  bool isAsked_ = false;            ///< for the thread's turn, by a step
+  Clock::time_point sharedUntil_{}; ///< some steps wait for frames at a time: the thread reads for all of them
+  Clock::time_point left_{};        ///< when the last one had read
+  std::thread readingThread_;
 
   std::mutex mutex_; ///< of the rest
   std::deque<Outbound> queue_;

@@ -65,6 +65,10 @@ public:
   llvm::Error await(const PublicKey &member) override;
   bool isLinked(const PublicKey &member) override { return find(member) != nullptr; }
   void send(const PublicKey &to, const GroupId &group, const PeerFrame &frame) noexcept override;
+  bool receive(const PublicKey &member, std::chrono::milliseconds most) override {
+    const auto link = find(member);
+    return link && link->receive(most);
+  }
   LinkFigures figures() override;
 
   Room room(const PeerLink &link, const GroupId &group, size_t bytes) override;

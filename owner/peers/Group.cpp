@@ -225,9 +225,9 @@ static std::string withoutRoom(PeerFrame::Dropped dropped, size_t part) {
   }
 }
 
-/// False while frames are missing.
+/// False while frames are missing; `missing`: of which member first.
 llvm::Expected<bool> Group::find(const StepPoint &point, PeerFrame::Kind kind, uint32_t exchange,
-                                 const MessageDigest &digest, CameFrames &found) {
+                                 const MessageDigest &digest, CameFrames &found, unsigned &missing) {
   bool isComplete = true;
   for (unsigned role = 0; role < parties(); ++role) {
     Inbox &inbox = inboxes[role];
@@ -239,6 +239,7 @@ llvm::Expected<bool> Group::find(const StepPoint &point, PeerFrame::Kind kind, u
       if (llvm::Error error = checkMember(role, point)) {
         return error;
       }
+      missing = isComplete ? role : missing;
       isComplete = false;
       continue;
     }
@@ -268,44 +269,52 @@ llvm::Expected<bool> Group::find(const StepPoint &point, PeerFrame::Kind kind, u
   return isComplete;
 }
 
-/// Until something may have come. Without a flag there is no end to it.
-llvm::Error Group::waitMore(std::unique_lock<std::mutex> &lock, const StepPoint &point, const runtime::StopFlag *stop,
-                            std::chrono::steady_clock::time_point until, std::chrono::milliseconds most) {
-  if (stop && stop->load()) {
+/// Until something may have come from a member.
+llvm::Error Group::waitMore(std::unique_lock<std::mutex> &lock, Wait &wait, unsigned role) {
+  if (wait.stop && wait.stop->load()) {
     return requestError(wire::ErrorCode_Stopped, "the step was stopped while it waited for other owners");
   }
-  if (stop && std::chrono::steady_clock::now() >= until) {
+  if (wait.stop && std::chrono::steady_clock::now() >= wait.until) {
     std::string missing;
     for (unsigned role = 0; role < parties(); ++role) {
-      const bool isHere = role == ownRole || llvm::any_of(inboxes[role].frames,
-                                                          [&](const PeerFrame &frame) { return frame.point == point; });
+      const bool isHere = role == ownRole || llvm::any_of(inboxes[role].frames, [&](const PeerFrame &frame) {
+                            return frame.point == wait.point;
+                          });
       missing += isHere ? "" : (missing.empty() ? "" : ", ") + nameOf(role);
     }
-    return requestError(wire::ErrorCode_Stopped, "the step waited " + Twine(most.count() / 1000) + " s for " + missing +
-                                                     ", and was given up; nothing of it was committed");
+    return requestError(wire::ErrorCode_Stopped, "the step waited " + Twine(wait.most.count() / 1000) + " s for " +
+                                                     missing + ", and was given up; nothing of it was committed");
   }
-  came.wait_for(lock, kLookEvery);
+  if (wait.reads) { // else something may have come since it was looked for
+    lock.unlock();
+    wait.reads = port->receive(members[role], kLookEvery);
+    lock.lock();
+  } else {
+    came.wait_for(lock, kLookEvery);
+    wait.reads = true;
+  }
   return llvm::Error::success();
 }
 
 llvm::Expected<CameFrames> Group::await(const StepPoint &point, PeerFrame::Kind kind, uint32_t exchange,
                                         const MessageDigest &digest, const runtime::StopFlag *stop,
                                         std::chrono::milliseconds most) {
-  const auto until = std::chrono::steady_clock::now() + most;
+  Wait wait{point, stop, most};
   CameFrames frames;
   std::unique_lock lock(mutex);
   raise(point);
   waits = true;
   const llvm::scope_exit ended([this] { waits = false; });
   for (;;) {
-    auto found = find(point, kind, exchange, digest, frames);
+    unsigned missing = 0;
+    auto found = find(point, kind, exchange, digest, frames, missing);
     if (!found) {
       return found.takeError();
     }
     if (*found) {
       return frames;
     }
-    if (llvm::Error error = waitMore(lock, point, stop, until, most)) {
+    if (llvm::Error error = waitMore(lock, wait, missing)) {
       return error;
     }
   }
@@ -322,7 +331,7 @@ void Group::offerKey() {
 
 llvm::Expected<MaskKeys> Group::awaitKeys(const StepPoint &point, const runtime::StopFlag &stop,
                                           std::chrono::milliseconds most) {
-  const auto until = std::chrono::steady_clock::now() + most;
+  Wait wait{point, &stop, most};
   std::unique_lock lock(mutex);
   raise(point);
   waits = true;
@@ -340,7 +349,7 @@ llvm::Expected<MaskKeys> Group::awaitKeys(const StepPoint &point, const runtime:
         return MaskKeys();
       }
       llvm::Error error = checkMember(role, point);
-      error = error ? std::move(error) : waitMore(lock, point, &stop, until, most);
+      error = error ? std::move(error) : waitMore(lock, wait, role);
       if (error) {
         return error;
       }

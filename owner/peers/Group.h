@@ -32,6 +32,9 @@ public:
   virtual ~GroupPort() = default;
   /// To the side of a group at another owner; lost where that owner or its side is gone.
   virtual void send(const signing::PublicKey &to, const GroupId &group, const PeerFrame &frame) const = 0;
+  /// Reads frames of another owner on this thread, until one has come or some time is over. False where another thread
+  /// reads them.
+  virtual bool receive(const signing::PublicKey &, std::chrono::milliseconds) const { return false; }
   /// A step commits with so many bytes of the first member in the place of this one's.
   virtual void tookOver(uint64_t) const noexcept {}
 };
@@ -137,10 +140,17 @@ private:
   void raise(const StepPoint &point);
   llvm::Error wrong(unsigned role, const llvm::Twine &what) const;
   llvm::Error checkMember(unsigned role, const StepPoint &point) const;
-  llvm::Error waitMore(std::unique_lock<std::mutex> &lock, const StepPoint &point, const runtime::StopFlag *stop,
-                       std::chrono::steady_clock::time_point until, std::chrono::milliseconds most);
+  /// A wait for frames of a step.
+  struct Wait {
+    const StepPoint &point;
+    const runtime::StopFlag *stop; ///< null: no end
+    const std::chrono::milliseconds most;
+    const std::chrono::steady_clock::time_point until = std::chrono::steady_clock::now() + most;
+    bool reads = true; ///< frames, before it sleeps
+  };
+  llvm::Error waitMore(std::unique_lock<std::mutex> &lock, Wait &wait, unsigned missing);
   llvm::Expected<bool> find(const StepPoint &point, PeerFrame::Kind kind, uint32_t exchange,
-                            const MessageDigest &digest, CameFrames &found);
+                            const MessageDigest &digest, CameFrames &found, unsigned &missing);
 
   const std::shared_ptr<GroupPort> port;
   const GroupId id;

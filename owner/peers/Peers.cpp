@@ -211,6 +211,14 @@ void Peers::send(const signing::PublicKey &to, const GroupId &group, const PeerF
   }
 }
 
+bool Peers::receive(const signing::PublicKey &from, std::chrono::milliseconds most) const {
+  if (isNeighbour && Neighbours::get().find(from)) {
+    return false;
+  }
+  const std::shared_ptr<PeerRoutes> there = routesOf();
+  return there && there->receive(from, most);
+}
+
 void Peers::take(const signing::PublicKey &from, const GroupId &id, const PeerFrame &frame) {
   if (const std::shared_ptr<Group> group = find(id)) {
     group->take(from, frame);

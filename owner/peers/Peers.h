@@ -11,6 +11,7 @@
 #include "llvm/Support/Error.h"
 
 #include <atomic>
+#include <chrono>
 #include <deque>
 #include <map>
 #include <memory>
@@ -40,6 +41,8 @@ public:
   virtual llvm::Error await(const signing::PublicKey &member) = 0;
   virtual bool isLinked(const signing::PublicKey &member) = 0;
   virtual void send(const signing::PublicKey &to, const GroupId &group, const PeerFrame &frame) noexcept = 0;
+  /// GroupPort::receive
+  virtual bool receive(const signing::PublicKey &, std::chrono::milliseconds) { return false; }
   virtual LinkFigures figures() = 0;
 };
 
@@ -60,6 +63,7 @@ public:
                                               llvm::ArrayRef<signing::PublicKey> members,
                                               const std::string &account = kLocalClient);
   void send(const signing::PublicKey &to, const GroupId &group, const PeerFrame &frame) const override;
+  bool receive(const signing::PublicKey &from, std::chrono::milliseconds most) const override;
   void tookOver(uint64_t bytes) const noexcept override;
   /// From another owner. Frames for groups that this one has not joined are dropped.
   void take(const signing::PublicKey &from, const GroupId &group, const PeerFrame &frame);

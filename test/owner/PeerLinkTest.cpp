@@ -404,7 +404,9 @@ TEST_P(Links, HostileBytesEndTheirOwnConnectionAlone) {
       fields.kind = static_cast<uint8_t>(random() % 6);
       fields.hasTerms = static_cast<uint8_t>(random() % 3);
       fields.code = static_cast<uint8_t>(random());
-      fields.reserved = random() % 4 ? 0 : 1;
+      fields.readyExchange = random() % 4 ? 0 : 1;
+      fields.exchange = random() % 2;
+      fields.step = random() % 2;
       const size_t size = random() % 3 ? random() % 200 : 0;
       head.bytes = sizeof fields + size;
       head.bytes = random() % 4 ? head.bytes : random() >> (random() % 64);

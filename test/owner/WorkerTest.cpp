@@ -51,7 +51,8 @@ struct Caller {
     uint64_t code;
     std::vector<uint64_t> words, results, drops = {}, context = {};
   };
-  /// The failure of the run, if it has one; `published` gets the values, `ran` the number of parts that ran.
+  /// The failure of the run, if it has one; `published` gets the values, `ran` the number of parts that ran since the
+  /// answer before.
   std::string run(const std::vector<Part> &parts, const std::vector<uint64_t> &uploads = {}, Memory memory = {},
                   uint64_t within = 0, const std::atomic<bool> *finish = nullptr) {
     FlatBufferBuilder builder;
@@ -98,10 +99,12 @@ struct Caller {
   }
   std::string outcome(const calls::Answer &answer) {
     published.clear();
-    isWaiting = answer.body_as_Waits() != nullptr;
+    const auto *waits = answer.body_as_Waits();
     const auto *done = answer.body_as_Ran();
-    ran = done && done->parts() ? done->parts()->size() : 0;
-    for (size_t at = 0; at < last.memory.size(); ++at) { // frames, where it waits
+    isWaiting = waits != nullptr;
+    const auto *parts = waits ? waits->parts() : done ? done->parts() : nullptr;
+    ran = parts ? parts->size() : 0;
+    for (size_t at = 0; at < last.memory.size(); ++at) { // where it waits, kept values and frames, too
       const auto &buffer = last.memory[at];
       if (isWaiting || numbers_.at(at) == 0) {
         published.emplace_back(static_cast<const char *>(buffer->data()), buffer->size());
@@ -511,10 +514,14 @@ TEST(WorkerCalls, RunsWaitForFrames) {
   EXPECT_NE(caller.resume(78, floats({0, 0, 0})), "") << "another run";
   ASSERT_EQ(caller.resume(77, floats({4, 5, 6})), "");
   ASSERT_TRUE(caller.isWaiting) << "the second part";
+  EXPECT_EQ(caller.ran, 1u) << "the first one is told at once: a worker that ends loses nothing of it";
+  ASSERT_EQ(caller.published.size(), 2u);
   EXPECT_EQ(caller.numbers(0), (std::vector<float>{4, 5, 6})) << "the value that the first one kept";
+  EXPECT_EQ(caller.numbers(1), (std::vector<float>{4, 5, 6})) << "the frame of the second one, which has it";
+  caller.numbers_.erase(caller.numbers_.begin()); // of the first one
   ASSERT_EQ(caller.resume(77, floats({7, 8, 9})), "");
   EXPECT_FALSE(caller.isWaiting);
-  EXPECT_EQ(caller.ran, 2u);
+  EXPECT_EQ(caller.ran, 1u) << "the second one";
   EXPECT_EQ(caller.numbers(0), (std::vector<float>{7, 8, 9})) << "published";
   EXPECT_EQ(caller.service.held().runs, 0u);
   EXPECT_NE(caller.resume(77, floats({7, 8, 9})), "") << "once";
