@@ -131,6 +131,42 @@ TEST_F(Groups, FramesOfFailedAttemptsFillNoInbox) {
   EXPECT_EQ(awaited(next, Kind::Terms), "");
 }
 
+/// Terms of step 1, with the Ready of step 0 before them.
+TEST_F(Groups, TermsCarryTheReadyOfTheStepBefore) {
+  using Kind = PeerFrame::Kind;
+  std::weak_ptr<runtime::Buffer> memory;
+  const auto sendAll = [&](uint64_t sequence) {
+    PeerFrame terms = frame(Kind::Terms, {sequence, 0, 1});
+    terms.terms = runtime::copyOf("a term", 6);
+    terms.readyExchange = 3;
+    terms.readyDigest[0] = 7;
+    memory = terms.terms;
+    groups[1]->sendTo(0, terms);
+    groups[2]->sendTo(0, terms);
+  };
+  sendAll(1);
+  auto came = groups[0]->await({1, 0, 0}, Kind::Ready, 3, {}, &stop, milliseconds(50));
+  ASSERT_TRUE(bool(came)) << textOf(came.takeError());
+  EXPECT_EQ(came->frames[1]->digest[0], 7);
+  EXPECT_EQ(awaited({1, 0, 1}, Kind::Terms), "");
+  EXPECT_TRUE(memory.expired());
+  sendAll(2);
+  EXPECT_NE(awaited({2, 0, 0}, Kind::Ready, 2).find("another exchange"), std::string::npos);
+  sendAll(3); // the next step ends; this one has committed
+  groups[1]->sendTo(0, frame(Kind::End, {3, 0, 1}));
+  EXPECT_EQ(awaited({3, 0, 0}, Kind::Ready, 3), "");
+  EXPECT_EQ(awaited({3, 0, 1}, Kind::Terms), "ended by 1");
+  sendAll(4); // this one ends, and with it the next one
+  groups[1]->sendTo(0, frame(Kind::End, {4, 0, 0}));
+  groups[2]->sendTo(0, frame(Kind::End, {4, 0, 0}));
+  EXPECT_TRUE(memory.expired());
+  EXPECT_EQ(awaited({4, 0, 0}, Kind::Ready, 3), "ended by 1");
+  sendAll(5);
+  EXPECT_EQ(awaited({5, 0, 0}, Kind::Ready, 3), "");
+  groups[0]->dropLater({5, 0, 0});
+  EXPECT_TRUE(memory.expired());
+}
+
 TEST_F(Groups, ReadyOfTheStepBeforeOutlivesAnEnd) {
   using Kind = PeerFrame::Kind;
   for (size_t role : {1, 2}) {

@@ -69,15 +69,25 @@ private:
   }
 };
 
-/// Another worker, whose digests of copies are wrong.
+/// Another worker, whose digests of copies are wrong; or which answers nothing of use when a run resumes for the time
+/// `failsAt`.
 class LyingPort final : public WorkerPort {
 public:
-  explicit LyingPort(std::unique_ptr<WorkerPort> port) : port(std::move(port)) {}
+  explicit LyingPort(std::unique_ptr<WorkerPort> port, size_t failsAt = 0) : port(std::move(port)), failsAt(failsAt) {}
   WorkerAnswer call(const WorkerCall &given) override {
     WorkerAnswer answer = port->call(given);
-    const auto *ran = flatbuffers::GetRoot<sojourn_worker::Answer>(answer.bytes.data())->body_as_Ran();
-    for (flatbuffers::uoffset_t at = 0; ran && ran->parts() && at < ran->parts()->size(); ++at) {
-      if (const auto *copies = ran->parts()->Get(at)->copies()) {
+    const auto *call = flatbuffers::GetRoot<sojourn_worker::Call>(given.bytes.data());
+    if (failsAt > 0) {
+      resumed += call->body_as_Resume() ? 1 : 0;
+      answer.bytes = call->body_as_Resume() && resumed == failsAt ? std::string_view() : answer.bytes;
+      return answer;
+    }
+    const auto *body = flatbuffers::GetRoot<sojourn_worker::Answer>(answer.bytes.data());
+    const auto *parts = body->body_as_Ran()     ? body->body_as_Ran()->parts()
+                        : body->body_as_Waits() ? body->body_as_Waits()->parts()
+                                                : nullptr;
+    for (flatbuffers::uoffset_t at = 0; parts && at < parts->size(); ++at) {
+      if (const auto *copies = parts->Get(at)->copies()) {
         *reinterpret_cast<uint8_t *>(const_cast<sojourn_worker::CopiesDigest *>(copies)) ^= 1;
       }
     }
@@ -101,6 +111,8 @@ public:
 
 private:
   const std::unique_ptr<WorkerPort> port;
+  const size_t failsAt;
+  size_t resumed = 0;
 };
 
 /// A step of three owners. `results`: types with attributes.
@@ -149,9 +161,9 @@ runtime::EncodedProgram doubling(const std::string &type) {
 class JointCopies : public testing::Test {
 protected:
   static constexpr size_t kOwners = 3;
-  enum class Odd { none, engine, lie };
+  enum class Odd { none, engine, lie, thirdResume };
 
-  /// `odd`: what is different at member `at`.
+  /// `odd`: what is different at member `at`; thirdResume: its worker fails then.
   void open(size_t at, Odd odd, Sharing sharing = Sharing::clear) {
     for (size_t role = 0; role < kOwners; ++role) {
       worlds[role].random.seed(20261129 + role);
@@ -161,6 +173,8 @@ protected:
         environment.worker = workersOn(engine);
       } else if (role == at && odd == Odd::lie) {
         environment.worker = [inner = environment.worker] { return std::make_unique<LyingPort>(inner()); };
+      } else if (role == at && odd == Odd::thirdResume) {
+        environment.worker = [inner = environment.worker] { return std::make_unique<LyingPort>(inner(), 3); };
       }
       Limits limits;
       limits.sharedRowsLeast = 4;
@@ -218,12 +232,14 @@ protected:
     keys.clear();
     notes = {};
     sequence = 0;
+    next = 100;
   }
   /// One message to all; the error of each. What they publish and note is in `published` and `notes`.
   std::vector<std::string> send(const runtime::EncodedProgram &program, StepRequest request, bool hasTables = false) {
     std::vector<std::string> errors(kOwners);
     std::vector<std::thread> threads;
     published.assign(kOwners, {});
+    failures = {};
     request.sequence = ++sequence;
     request.hash.assign(program.hash.begin(), program.hash.end());
     request.program = program.program;
@@ -239,6 +255,9 @@ protected:
         const auto *done = reply.root->body_as_Done();
         for (unsigned at = 0; done && done->published() && at < done->published()->size(); ++at) {
           published[role].push_back(reply.published(at));
+        }
+        if (done && done->failure()) {
+          failures[role].push_back(done->failure()->message()->str());
         }
         for (unsigned at = 0; done && done->notes() && at < done->notes()->size(); ++at) {
           notes[role].push_back(done->notes()->Get(at)->str());
@@ -269,13 +288,14 @@ protected:
     }
     return all;
   }
-  /// Makes a state, and trains it: 1, 3, then 1 steps in a message. Kept values have numbers from 100 on.
-  void train(bool isMasked) {
+  void makeState() {
     StepRequest begin;
     begin.uploads = {{static_cast<uint8_t>(Element::f64), {}, bytes(std::vector<double>{0.1})}};
     begin.results = {7};
     ASSERT_EQ(send(passing("upload", "tensor<f64>", kKept), begin), kNone);
-    uint64_t next = 100;
+  }
+  /// A message of some steps, of which so many commit. Kept values have numbers from 100 on.
+  void sendSteps(int steps, bool isMasked, size_t committed) {
     const auto step = [&] {
       StepRequest made;
       made.states = {7};
@@ -283,16 +303,21 @@ protected:
       next += 3;
       return made;
     };
+    StepRequest message = step();
+    message.masked = isMasked;
+    for (int at = 1; at < steps; ++at) {
+      message.repetitions.push_back(step());
+    }
+    ASSERT_EQ(send(training(), message, /*hasTables=*/true), kNone);
+    EXPECT_EQ(published[0].size(), committed);
+    EXPECT_EQ(published[1], published[0]);
+    EXPECT_EQ(published[2], published[0]);
+  }
+  /// Makes a state, and trains it: 1, 3, then 1 steps in a message.
+  void train(bool isMasked) {
+    makeState();
     for (const int steps : {1, 3, 1}) {
-      StepRequest message = step();
-      message.masked = isMasked;
-      for (int at = 1; at < steps; ++at) {
-        message.repetitions.push_back(step());
-      }
-      ASSERT_EQ(send(training(), message, /*hasTables=*/true), kNone);
-      EXPECT_EQ(published[0].size(), static_cast<size_t>(steps));
-      EXPECT_EQ(published[1], published[0]);
-      EXPECT_EQ(published[2], published[0]);
+      sendSteps(steps, isMasked, static_cast<size_t>(steps));
     }
   }
 
@@ -304,8 +329,8 @@ protected:
   std::vector<signing::PublicKey> keys;
   std::vector<std::unique_ptr<Client>> clients;
   std::vector<std::vector<std::string>> published;
-  std::array<std::vector<std::string>, kOwners> notes;
-  uint64_t sequence = 0;
+  std::array<std::vector<std::string>, kOwners> notes, failures;
+  uint64_t sequence = 0, next = 100;
 };
 
 constexpr double kSum = 66.2; ///< of all rows
@@ -348,6 +373,46 @@ TEST_F(JointCopies, AMemberWithOtherBitsTakesOverThoseOfTheFirst) {
       }
       closeAll();
     }
+  }
+}
+
+/// The next step was computed from copies in whose place others come: it runs anew, in another message.
+TEST_F(JointCopies, AMessageOfSomeStepsEndsWhereBitsDiffer) {
+  for (const bool isMasked : {false, true}) {
+    for (const size_t odd : {0u, 2u}) {
+      open(odd, Odd::engine, isMasked ? Sharing::sums : Sharing::clear);
+      engine.isOn = false;
+      makeState();
+      sendSteps(1, isMasked, 1);
+      sendSteps(5, isMasked, 5); // two in a call of the worker, then more
+      engine.isOn = true;
+      sendSteps(6, isMasked, 1);
+      for (const auto &failure : failures) {
+        EXPECT_TRUE(failure.empty()) << failure[0];
+      }
+      sendSteps(5, isMasked, 5);
+      EXPECT_NEAR(values<double>(bitsOf(7, "tensor<f64>"))[0], 0.1 + 12 * kSum * kSum, 1e-6);
+      for (size_t role = 1; role < kOwners; ++role) {
+        EXPECT_EQ(taken()[role].first, odd == 0 || role == odd ? 6u : 0u);
+      }
+      closeAll();
+    }
+  }
+}
+
+/// Others have run it, and put their states back.
+TEST_F(JointCopies, AStepThatFailsAtOneMemberAfterItsExchangeCommitsAtNone) {
+  for (const bool isMasked : {false, true}) {
+    open(1, Odd::thirdResume, isMasked ? Sharing::sums : Sharing::clear);
+    makeState();
+    sendSteps(1, isMasked, 1);
+    sendSteps(3, isMasked, 1);
+    EXPECT_EQ(failures[1].at(0).find("the worker answered 0 bytes"), 0u) << failures[1].at(0);
+    EXPECT_NE(failures[0].at(0).find("ended the step"), std::string::npos) << failures[0].at(0);
+    EXPECT_NEAR(values<double>(bitsOf(7, "tensor<f64>"))[0], 0.1 + 2 * kSum * kSum, 1e-9);
+    sendSteps(3, isMasked, 3);
+    EXPECT_NEAR(values<double>(bitsOf(7, "tensor<f64>"))[0], 0.1 + 5 * kSum * kSum, 1e-9);
+    closeAll();
   }
 }
 

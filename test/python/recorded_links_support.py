@@ -13,7 +13,7 @@ from frames_support import HEAD
 from served_parties_support import ServedHospitals
 
 PEER = 2  # the kind of frames between owners
-FIELDS = struct.Struct("<32s32sQQIIBBBBI")  # owner/peers/FrameBytes.h
+FIELDS = struct.Struct("<32s32sQQIIBBBBI32s")  # owner/peers/FrameBytes.h
 TERMS, GONE = 0, 3
 PATIENCE = 30  # seconds
 
@@ -24,11 +24,12 @@ class Frame:
     receiver: int
     kind: int
     exchange: int
+    ready: int  # the exchange of a Ready that goes with it, or 0
     terms: bytes
 
     @property
     def shape(self):
-        return self.kind, self.exchange, len(self.terms)
+        return self.kind, self.exchange, self.ready, len(self.terms)
 
     def words(self) -> np.ndarray:
         return np.frombuffer(self.terms, dtype=np.uint64)
@@ -81,7 +82,7 @@ def frames_in(parts: list[bytes], sender: int, receiver: int) -> list[Frame]:
         at += HEAD.size + size
         if kind == PEER and size:
             fields = FIELDS.unpack_from(body)
-            found.append(Frame(sender, receiver, fields[6], fields[5], body[FIELDS.size :]))
+            found.append(Frame(sender, receiver, fields[6], fields[5], fields[10], body[FIELDS.size :]))
     return found
 
 

@@ -130,11 +130,16 @@ def train(three, seed: int) -> dict:
     net = network(seed).to(parties.device)
     optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
     table = parties.rows("patients")
-    for x, y in table.batches(COLUMNS, label="relapse", size=60, epochs=3, seed=seed, drop_last=True):
+
+    def step(x, y):
+        optimizer.zero_grad()
+        torch.nn.functional.cross_entropy(net(x), y).backward()
+        optimizer.step()
+
+    for batch in table.batches(COLUMNS, label="relapse", size=60, epochs=3, seed=seed, drop_last=True):
         with sojourn.step():
-            optimizer.zero_grad()
-            torch.nn.functional.cross_entropy(net(x), y).backward()
-            optimizer.step()
+            step(*batch)
+    sojourn.loop(step, table.batches(COLUMNS, label="relapse", size=60, epochs=16, seed=seed, drop_last=True))
     sojourn.publish(net.state_dict())
     sojourn.publish(table["image"].long().sum(0))
     parties.close()
@@ -146,5 +151,6 @@ def test_traffic_has_one_shape_for_all_rows(tapped, rng):
     plain, zeros, edges = tapped(), tapped(fill=0.0), tapped(fill=8.0)
     shapes = train(plain, seed)
     assert all(len(frames) > 10 for frames in shapes.values())
+    assert any(ready for _, _, ready, _ in shapes[0, 1]), "a step commits with the terms of the next one"
     assert train(zeros, seed) == shapes, "rows of zeros"
     assert train(edges, seed) == shapes, "rows at the bounds"
