@@ -2,11 +2,13 @@
 // All that crosses between members of a masked exchange: words that are uniform and of equal number whatever the terms
 // are, and the total.
 #include "owner/peers/JointMessage.h"
+#include "test/owner/TestCopies.h"
 
 #include <array>
 #include <cmath>
 #include <cstring>
 #include <gtest/gtest.h>
+#include <map>
 #include <random>
 #include <thread>
 
@@ -41,21 +43,28 @@ public:
     }
   }
 
-  /// Terms of each member; the sums, which all get.
-  Words exchange(const std::vector<Words> &terms, uint64_t sequence) {
+  /// Terms of each member, in so many steps of one message; the sums, which all get in each of them.
+  Words exchange(const std::vector<Words> &terms, uint64_t sequence, uint32_t steps = 1) {
     crossed.clear();
     const runtime::Exchange layout = {{Element::i64, terms[0].size(), 7, true}};
     std::vector<Words> sums(kMembers);
     std::vector<std::thread> threads;
     for (unsigned role = 0; role < kMembers; ++role) {
       threads.emplace_back([&, role] {
-        JointMessage message(*groups[role], {sequence, 0, 0}, {}, 1, /*hasMasks=*/true, stop, milliseconds(10'000));
+        JointMessage message(*groups[role], {sequence, 0, 0}, {}, steps, /*hasMasks=*/true, stop, milliseconds(10'000));
         llvm::cantFail(message.begin(layout));
-        auto frame = runtime::BufferPool::global().allocate(placesOfTerms(layout, role).bytes);
-        std::memcpy(frame->data(), terms[role].data(), 8 * terms[role].size());
-        const Memory came = llvm::cantFail(message.exchange({std::move(frame)}));
-        const auto *words = static_cast<const uint64_t *>(came[0]->data());
-        sums[role].assign(words, words + terms[role].size());
+        for (uint32_t step = 0; step < steps; ++step) {
+          auto frame = runtime::BufferPool::global().allocate(placesOfTerms(layout, role).bytes);
+          std::memcpy(frame->data(), terms[role].data(), 8 * terms[role].size());
+          TestCopies copies({});
+          const auto commit = [] {};
+          const RanStep before{copies, commit};
+          const Memory came =
+              llvm::cantFail(message.exchange({std::move(frame)}, JointMessage::ownRoom, step > 0 ? &before : nullptr));
+          const auto *words = static_cast<const uint64_t *>(came[0]->data());
+          EXPECT_TRUE(step == 0 || std::equal(sums[role].begin(), sums[role].end(), words));
+          sums[role].assign(words, words + terms[role].size());
+        }
         message.cancel();
       });
     }
@@ -154,6 +163,35 @@ TEST(MaskedFrames, TellNothingOfATermButTheTotal) {
       EXPECT_EQ(sizes.back(), sizes.front()) << "traffic tells nothing";
       if (elements == 6'000) {
         expectUniform(members.crossed);
+      }
+    }
+  }
+}
+
+/// Each step of a message has the same terms, and other masks.
+TEST(MaskedFrames, AMaskIsUsedInOneStep) {
+  constexpr uint32_t kSteps = 6;
+  Recorded members;
+  for (size_t elements : {size_t{100}, size_t{6'000}}) {
+    const std::vector<Words> terms(Recorded::kMembers, Words(elements, 1));
+    EXPECT_EQ(members.exchange(terms, elements, kSteps), Words(elements, 3));
+    std::map<std::pair<unsigned, unsigned>, std::vector<Words>> sent;
+    for (const Crossed &each : members.crossed) {
+      if (each.frame.exchange == 0) {
+        const runtime::Share share = elements == 6'000 ? runtime::Share{each.to, 3} : runtime::Share();
+        sent[{each.from, each.to}].push_back(wordsOf(each.frame, share.count(elements)));
+      }
+    }
+    for (const auto &[way, frames] : sent) {
+      ASSERT_EQ(frames.size(), kSteps);
+      for (size_t at = 0; at < kSteps; ++at) {
+        for (size_t other = 0; other < at; ++other) {
+          size_t equal = 0;
+          for (size_t word = 0; word < frames[at].size(); ++word) {
+            equal += frames[at][word] == frames[other][word];
+          }
+          EXPECT_EQ(equal, 0u) << "steps " << other << " and " << at << " from " << way.first << " to " << way.second;
+        }
       }
     }
   }
