@@ -56,7 +56,7 @@ public:
         for (uint32_t step = 0; step < steps; ++step) {
           auto frame = runtime::BufferPool::global().allocate(placesOfTerms(layout, role).bytes);
           std::memcpy(frame->data(), terms[role].data(), 8 * terms[role].size());
-          TestCopies copies({});
+          TestCopies copies;
           const auto commit = [] {};
           const RanStep before{copies, commit};
           const Memory came =
