@@ -235,7 +235,10 @@ std::pair<size_t, llvm::Error> Step::runSome(StepPart &part, size_t at, int64_t 
   });
   const StepPart before = part;
   goal = joint && !joint->letsStepsFollow() ? 1 : goal;
-  const int64_t most = joint ? kJointBatchUs : kBatchUs;
+  int64_t most = kBatchUs;
+  if (joint) { // half of the deadline of a step, which runs from call to call
+    most = machine.limits.stepMs > 0 ? std::min(kJointBatchUs, machine.limits.stepMs * 500) : kJointBatchUs;
+  }
   std::optional<RequestError> later = fill(batch, part, at, begin, from);
   llvm::Error error = llvm::Error::success();
   if (batch.size() > 0) {

@@ -251,9 +251,12 @@ llvm::Error StepBatch::run(DoneReply &reply, uint64_t withinUs, llvm::function_r
                                  .finish = time.isOn() ? nullptr : &session.stop, // how many have run is not told
                                  .isSent = &isSent,
                                  .exchange = exchanges});
-    } catch (...) { // memory is short
+    } catch (const std::bad_alloc &) {
       measure(/*failed=*/true);
-      throw;
+      if (landedCount == 0) {
+        throw;
+      }
+      return llvm::Expected<RanParts>(requestError(wire::ErrorCode_Limit, "not enough memory for the step"));
     }
   }();
   const bool failed = isSent && (!ran || ran->failure);

@@ -26,6 +26,7 @@ StepRun::~StepRun() {
     for (const Replaced &each : llvm::reverse(replaced)) {
       each.state->value.id = each.id;
       each.state->label = each.label;
+      each.state->copiesAt = each.copiesAt;
     }
     for (uint64_t id : kept) {
       session.handles.erase(id);
@@ -281,9 +282,10 @@ void StepRun::apply() {
   for (size_t index = 0; index < results.size(); ++index) {
     if (results[index].kind == StepResult::Commit) {
       Handle &state = *bound->states[results[index].target];
-      replaced.push_back({&state, state.value.id, state.label});
+      replaced.push_back({&state, state.value.id, state.label, state.copiesAt});
       state.value.id = fresh[index]; // the type is the same
       state.label = resultLabels[index];
+      state.copiesAt = copiesAt(index);
     }
   }
   // The commit allocates nothing.
@@ -321,7 +323,6 @@ void StepRun::commit(Memory &memory) {
     } else if (results[index].kind == StepResult::Commit) {
       const Replaced &each = replaced[nextReplaced++];
       session.dropped.add(each.id, std::exchange(each.state->memory, std::move(memory[index])));
-      each.state->copiesAt = copiesAt(index);
       books.sessions.committed(session, *each.state, resultLabels[index]);
     }
   }

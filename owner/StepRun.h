@@ -114,6 +114,7 @@ private:
     Handle *state;
     uint64_t id;
     LabelPtr label;
+    uint64_t copiesAt;
   };
   std::vector<Replaced> replaced;
 };

@@ -50,8 +50,8 @@ llvm::Expected<Memory> AskedRun::exchange(const calls::Waits &waits, Memory memo
   const size_t values =
       std::min<size_t>(waits.parts() ? waits.parts()->size() : 0, asked.size()) * facts.results.size();
   auto done = readParts(waits.parts(), llvm::MutableArrayRef(memory).take_front(values));
-  if (!done) {
-    return done.takeError();
+  if (!done || next >= asked.size()) {
+    return done ? brokenWorker("the worker ran all parts, and waits for other owners") : done.takeError();
   }
   Memory frames(std::make_move_iterator(memory.begin() + static_cast<ptrdiff_t>(values)),
                 std::make_move_iterator(memory.end()));

@@ -104,7 +104,7 @@ PeerLink::Came PeerLink::read(nng_duration most) {
   nng_aio_set_timeout(receive_, most);
   receiveOn();
   nng_aio_wait(receive_);
-  if (const int status = nng_aio_result(receive_); status == NNG_ETIMEDOUT) {
+  if (const int status = nng_aio_result(receive_); status == NNG_ETIMEDOUT && most != NNG_DURATION_INFINITE) {
     return Came::less;
   } else if (status != 0) {
     end();
@@ -324,6 +324,16 @@ void PeerLink::enqueue(Outbound outbound) noexcept {
   }
 }
 
+/// The Ready of terms that go nowhere any more: the step before them may have committed.
+static FrameFields readyOf(FrameFields fields) {
+  fields.kind = static_cast<uint8_t>(PeerFrame::Kind::Ready);
+  fields.hasTerms = 0;
+  fields.step -= 1;
+  fields.exchange = std::exchange(fields.readyExchange, 0);
+  fields.digest = std::exchange(fields.readyDigest, {});
+  return fields;
+}
+
 /// Terms of a step that has ended, or of a group: the receiver would drop them. Under the lock.
 void PeerLink::takeBack(const FrameFields &end) {
   const bool isOfGroup = end.kind == static_cast<uint8_t>(PeerFrame::Kind::Gone);
@@ -337,11 +347,17 @@ void PeerLink::takeBack(const FrameFields &end) {
   };
   const bool isOnItsWay = isSending_ && !queue_.empty(); // the first one
   for (auto at = queue_.begin() + (isOnItsWay ? 1 : 0); at != queue_.end();) {
-    if (isOver(*at)) {
-      queuedBytes_ -= at->terms->size();
-      at = queue_.erase(at);
-    } else {
+    if (!isOver(*at)) {
       ++at;
+      continue;
+    }
+    queuedBytes_ -= at->terms->size();
+    at->terms.reset();
+    if (at->fields.readyExchange != 0) {
+      at->fields = readyOf(at->fields);
+      ++at;
+    } else {
+      at = queue_.erase(at);
     }
   }
 }

@@ -121,7 +121,10 @@ void Group::refuse(const StepPoint &first, uint8_t code) {
 void Group::dropLater(const StepPoint &point) {
   std::lock_guard lock(mutex);
   for (Inbox &inbox : inboxes) {
-    llvm::erase_if(inbox.frames, [&](const PeerFrame &frame) { return point < frame.point; });
+    llvm::erase_if(inbox.frames, [&](const PeerFrame &frame) {
+      return frame.kind == PeerFrame::Kind::Terms && frame.point.sequence == point.sequence &&
+             frame.point.attempt == point.attempt && point < frame.point;
+    });
   }
 }
 

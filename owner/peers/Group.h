@@ -109,7 +109,7 @@ public:
   /// taken any more.
   void take(const signing::PublicKey &from, PeerFrame frame);
 
-  /// Drops frames of later steps than `point`: they were computed from copies in whose place others come.
+  /// Drops terms of later steps of the message than `point`: they were computed from copies in whose place others come.
   void dropLater(const StepPoint &point);
 
   /// Waits for the frames of this kind, of all other members, at `point`; drops those of earlier points. RequestErrors:

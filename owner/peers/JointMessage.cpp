@@ -110,25 +110,26 @@ llvm::Expected<JointMessage::Frames> JointMessage::gather(std::shared_ptr<Buffer
   return awaitTerms(std::move(own));
 }
 
-/// To each member the terms that it adds up. Returns this member's own.
+/// To each member the terms that it adds up. Returns this member's own. All memory is there before the first frame
+/// leaves, which may be a Ready.
 std::shared_ptr<Buffer> JointMessage::scatter(const Exchange &terms, const std::shared_ptr<Buffer> &own,
                                               const RanStep *before) {
   const FramePlaces whole = placesOfTerms(terms, group_.role());
-  std::shared_ptr<Buffer> kept;
+  Frames parts;
   for (unsigned role = 0; role < group_.parties(); ++role) {
     const Share share{role, group_.parties()};
     const FramePlaces places = placesOfTerms(terms, group_.role(), share);
-    auto part = BufferPool::global().allocate(places.bytes);
-    cutShare(terms, share, whole, bytesOf(*own), places, bytesOf(*part));
-    if (role == group_.role()) {
-      kept = std::move(part);
-      continue;
-    }
-    PeerFrame frame = termsFrame(before);
-    frame.terms = std::move(part);
-    group_.sendTo(role, frame);
+    parts.push_back(BufferPool::global().allocate(places.bytes));
+    cutShare(terms, share, whole, bytesOf(*own), places, bytesOf(*parts.back()));
   }
-  return kept;
+  PeerFrame frame = termsFrame(before);
+  for (unsigned role = 0; role < group_.parties(); ++role) {
+    if (role != group_.role()) {
+      frame.terms = std::move(parts[role]);
+      group_.sendTo(role, frame);
+    }
+  }
+  return std::move(parts[group_.role()]);
 }
 
 /// RequestError (Peer): a member sent another number of bytes.
@@ -196,6 +197,10 @@ llvm::Error JointMessage::checkTerms(const Memory &frames, size_t exchange) cons
 
 llvm::Expected<Memory> JointMessage::exchange(Memory frames, Room room, const RanStep *before) {
   const size_t number = before ? 0 : next_;
+  if (before && (exchange_ == 0 || next_ != exchanges_.size())) {
+    return requestError(wire::ErrorCode_Internal, "the worker begins a step before the last one has had its " +
+                                                      Twine(exchanges_.size()) + " exchanges");
+  }
   auto own = [&]() -> llvm::Expected<std::shared_ptr<Buffer>> {
     if (llvm::Error error = checkTerms(frames, number)) {
       return error;
@@ -203,6 +208,9 @@ llvm::Expected<Memory> JointMessage::exchange(Memory frames, Room room, const Ra
     const StepPoint point{point_.sequence, point_.attempt, point_.step + (before ? 1 : 0)};
     return masked(exchanges_[number], point, number, std::move(frames[0]));
   }();
+  if (!own && isEnded_) {
+    return own.takeError();
+  }
   if (!own) {
     if (llvm::Error error = before ? ready(before->copies) : llvm::Error::success()) {
       llvm::consumeError(own.takeError());

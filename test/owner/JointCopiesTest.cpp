@@ -98,7 +98,7 @@ public:
   unsigned threads() const override { return port->threads(); }
   std::unique_ptr<WorkerPort> forSession() override {
     auto own = port->forSession();
-    return own ? std::make_unique<LyingPort>(std::move(own)) : nullptr;
+    return own ? std::make_unique<LyingPort>(std::move(own), failsAt) : nullptr;
   }
   llvm::Expected<uint64_t> begin(const runtime::StopFlag *stop, const Patience &patience) override {
     return port->begin(stop, patience);
@@ -509,6 +509,48 @@ TEST_F(JointCopies, RowsAreNotComparedAsCopies) {
       EXPECT_EQ(taken()[1], std::pair(uint64_t{0}, uint64_t{0}));
     }
     closeAll();
+  }
+}
+
+/// A step of a message puts rows of member 0 in the place of a copy, and the next one takes them for copies.
+TEST_F(JointCopies, RowsThatAStepBeforeHasMadeAreNotComparedAsCopies) {
+  open(0, Odd::none);
+  ASSERT_EQ(errorText(owners[0]->share("t", {keys[1], keys[2]}, Sharing::none)), "");
+  const std::string rows = "tensor<4x1xf64>", table = "!sojourn.table<4, \"a\" : f64>";
+  std::string arguments = "%w: " + rows + " {sojourn.kind = \"state\"}, %v: " + rows +
+                          " {sojourn.kind = \"state\", sojourn.party = 0 : i64}";
+  std::string body = "    %i = sojourn.iota dim = 0 : tensor<4xi64>\n";
+  for (const std::string k : {"0", "1", "2"}) {
+    arguments += ", %t" + k + ": " + table + " {sojourn.kind = \"table\", sojourn.party = " + k + " : i64}";
+    body += "    %x" + k + " = sojourn.read_rows %t" + k + ", %i, columns = [\"a\"] : " + table +
+            ", tensor<4xi64> -> " + rows + "\n";
+  }
+  const std::string commits = " {sojourn.result = \"commit\", sojourn.target = ";
+  const auto program =
+      joint(arguments, rows + commits + "0 : i64}, " + rows + commits + "1 : i64}, tensor<f64>" + kPublished,
+            body + "    %n = sojourn.add %w, %w : " + rows + ", " + rows +
+                "\n    %s = sojourn.reduce_sum %x1, dims = [0, 1] : " + rows + "\n    return %n, %x0, %s : " + rows +
+                ", " + rows + ", tensor<f64>\n");
+  for (const uint64_t handle : {7, 8, 9}) {
+    StepRequest begin;
+    begin.uploads = {{static_cast<uint8_t>(Element::f64), {4, 1}, bytes(std::vector<double>{1, 2, 3, 4})}};
+    begin.results = {handle};
+    ASSERT_EQ(send(passing("upload", rows, kKept), begin), kNone);
+  }
+  StepRequest request, next;
+  request.states = {7, 9};
+  ASSERT_EQ(send(program, request, /*hasTables=*/true), kNone); // two steps in a call from now on
+  request.states = {7, 8};
+  next.states = {8, 9};
+  request.repetitions = {next};
+  ASSERT_EQ(send(program, request, /*hasTables=*/true), kNone);
+  EXPECT_EQ(published[0].size(), 1u);
+  ASSERT_EQ(failures[0].size(), 1u);
+  EXPECT_EQ(failures[0][0].find("this step takes a value that is computed from dataset 't' for one that all members"),
+            0u)
+      << failures[0][0];
+  for (size_t role = 1; role < kOwners; ++role) {
+    EXPECT_EQ(taken()[role], std::pair(uint64_t{0}, uint64_t{0})) << "rows of member 0";
   }
 }
 

@@ -74,6 +74,18 @@ protected:
     }
     return "ipc://" + folder.file("peer" + std::to_string(at) + ".sock");
   }
+  /// Of owner 1 with one that reads nothing yet, and their group.
+  void linkSlowly(stream::OwnedStream &stream, std::shared_ptr<Group> &group) {
+    auto key = signing::SigningKey::generate();
+    while (!(key.publicKey() < keys[1])) { // it dials
+      key = signing::SigningKey::generate();
+    }
+    ASSERT_EQ(textOf(owners[1]->addPeer({"slow", key.publicKey(), addresses[0]})), "");
+    start(1);
+    stream = llvm::cantFail(dialPeer({"peer1", keys[1], addresses[1]}, key, LinkPurpose::link, stop));
+    ASSERT_TRUE(comesTrue([&] { return owners[1]->figures().linkedPeers == 1; }));
+    group = llvm::cantFail(owners[1]->groups()->join({1}, 1, {key.publicKey(), keys[1]}));
+  }
   static uint16_t freePort() {
     nng_stream_listener *listener = nullptr;
     nng_stream_listener_alloc(&listener, "tcp://127.0.0.1:0");
@@ -438,32 +450,82 @@ TEST_P(Links, HostileBytesEndTheirOwnConnectionAlone) {
 
 /// A member that takes nothing does not hold the terms of steps that have ended.
 TEST_P(Links, TermsOfEndedStepsDoNotWaitToBeSent) {
-  auto key = signing::SigningKey::generate();
-  while (!(key.publicKey() < keys[1])) {
-    key = signing::SigningKey::generate();
-  }
-  ASSERT_EQ(textOf(owners[1]->addPeer({"slow", key.publicKey(), addresses[0]})), "");
-  start(1);
-  auto stream = dialPeer({"peer1", keys[1], addresses[1]}, key, LinkPurpose::link, stop);
-  ASSERT_TRUE(bool(stream)) << textOf(stream.takeError());
-  ASSERT_TRUE(comesTrue([&] { return owners[1]->figures().linkedPeers == 1; }));
-  auto group = owners[1]->groups()->join({1}, 1, {key.publicKey(), keys[1]});
-  ASSERT_TRUE(bool(group)) << textOf(group.takeError());
+  stream::OwnedStream stream;
+  std::shared_ptr<Group> group;
+  linkSlowly(stream, group);
   std::vector<PeerFrame> frames;
   for (uint64_t attempt = 0; attempt < 4; ++attempt) {
     frames.push_back(termsFrame({1, attempt, 0}, std::string(5'000'000, 'x')));
-    (*group)->send(frames.back());
+    group->send(frames.back());
     EXPECT_GE(frames.back().terms.use_count(), 2);
     PeerFrame end;
     end.kind = PeerFrame::Kind::End;
     end.point = frames.back().point;
-    (*group)->send(end);
+    group->send(end);
   }
   size_t held = 0;
   for (const PeerFrame &frame : frames) {
     held += frame.terms.use_count() > 1 ? 1 : 0;
   }
   EXPECT_LE(held, 1u) << "but for the one that is on its way";
+}
+
+/// Of the stream, exactly so many.
+std::string receiveBytes(nng_stream *stream, size_t count) {
+  nng_aio *aio = nullptr;
+  EXPECT_EQ(nng_aio_alloc(&aio, nullptr, nullptr), 0);
+  std::string bytes(count, '\0');
+  for (size_t at = 0; at < count;) {
+    nng_iov part{bytes.data() + at, count - at};
+    nng_aio_set_iov(aio, 1, &part);
+    nng_stream_recv(stream, aio);
+    nng_aio_wait(aio);
+    if (nng_aio_result(aio) != 0) {
+      ADD_FAILURE() << "the link ended";
+      break;
+    }
+    at += nng_aio_count(aio);
+  }
+  nng_aio_free(aio);
+  return bytes;
+}
+
+/// Terms that are taken back leave their Ready: the step before has committed, perhaps at all others.
+TEST_P(Links, TheReadyOfTermsThatAreTakenBackIsSent) {
+  stream::OwnedStream stream;
+  std::shared_ptr<Group> group;
+  linkSlowly(stream, group);
+  group->send(termsFrame({1, 0, 0}, std::string(5'000'000, 'x'))); // is on its way
+  PeerFrame terms = termsFrame({1, 0, 1}, std::string(100, 'y'));
+  terms.readyExchange = 4;
+  terms.readyDigest[5] = 9;
+  group->send(terms);
+  PeerFrame end;
+  end.kind = PeerFrame::Kind::End;
+  end.point = terms.point;
+  group->send(end);
+  EXPECT_EQ(terms.terms.use_count(), 1) << "taken back";
+  std::vector<PeerFrame> came;
+  while (came.size() < 3 && !HasFailure()) {
+    const std::string headBytes = receiveBytes(stream.get(), sizeof(stream::FrameHead));
+    const stream::FrameHead head = stream::FrameHead::read(reinterpret_cast<const std::byte *>(headBytes.data()));
+    const std::string body = receiveBytes(stream.get(), head.bytes);
+    if (body.empty()) { // a sign of life
+      continue;
+    }
+    FrameFields fields;
+    std::memcpy(&fields, body.data(), sizeof fields);
+    auto frame = readFields(fields, body.size() - sizeof fields);
+    ASSERT_TRUE(frame);
+    came.push_back(*frame);
+  }
+  ASSERT_EQ(came.size(), 3u);
+  EXPECT_EQ(came[0].kind, PeerFrame::Kind::Terms);
+  EXPECT_EQ(came[1].kind, PeerFrame::Kind::Ready);
+  EXPECT_EQ(came[1].point, (StepPoint{1, 0, 0}));
+  EXPECT_EQ(came[1].exchange, 4u);
+  EXPECT_EQ(came[1].digest, terms.readyDigest);
+  EXPECT_EQ(came[2].kind, PeerFrame::Kind::End);
 }
 
 /// Bytes of others' values that wait are bounded, and what is for no group takes no memory.
