@@ -10,6 +10,7 @@
 #include "runtime/signing/Bytes.h"
 #include "runtime/signing/SigningKey.h"
 #include "runtime/stream/Outgoing.h"
+#include "test/owner/RawStream.h"
 #include "test/owner/Support.h"
 
 #include <chrono>
@@ -30,23 +31,6 @@ bool comesTrue(const std::function<bool()> &condition, milliseconds most = milli
     std::this_thread::sleep_for(milliseconds(5));
   }
   return condition();
-}
-
-/// Sends bytes, and closes.
-void sendRaw(stream::OwnedStream stream, std::string_view bytes) {
-  nng_aio *aio = nullptr;
-  ASSERT_EQ(nng_aio_alloc(&aio, nullptr, nullptr), 0);
-  for (size_t at = 0; at < bytes.size();) {
-    nng_iov part{const_cast<char *>(bytes.data()) + at, bytes.size() - at};
-    nng_aio_set_iov(aio, 1, &part);
-    nng_stream_send(stream.get(), aio);
-    nng_aio_wait(aio);
-    if (nng_aio_result(aio) != 0) { // the other side has closed
-      break;
-    }
-    at += nng_aio_count(aio);
-  }
-  nng_aio_free(aio);
 }
 
 /// Owners that have registered each other, and listen.
@@ -468,26 +452,6 @@ TEST_P(Links, TermsOfEndedStepsDoNotWaitToBeSent) {
     held += frame.terms.use_count() > 1 ? 1 : 0;
   }
   EXPECT_LE(held, 1u) << "but for the one that is on its way";
-}
-
-/// Of the stream, exactly so many.
-std::string receiveBytes(nng_stream *stream, size_t count) {
-  nng_aio *aio = nullptr;
-  EXPECT_EQ(nng_aio_alloc(&aio, nullptr, nullptr), 0);
-  std::string bytes(count, '\0');
-  for (size_t at = 0; at < count;) {
-    nng_iov part{bytes.data() + at, count - at};
-    nng_aio_set_iov(aio, 1, &part);
-    nng_stream_recv(stream, aio);
-    nng_aio_wait(aio);
-    if (nng_aio_result(aio) != 0) {
-      ADD_FAILURE() << "the link ended";
-      break;
-    }
-    at += nng_aio_count(aio);
-  }
-  nng_aio_free(aio);
-  return bytes;
 }
 
 /// Terms that are taken back leave their Ready: the step before has committed, perhaps at all others.
