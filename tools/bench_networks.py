@@ -6,13 +6,17 @@ of parts that are measured alone: the bytes between members over one Unix socket
 masks after another on the machine's cores, and the round trip of a head and its fields over such a socket. "waits" is
 the time that a step which adds up one number of each member takes beyond such steps of the members alone.
 
+Loops of the first network are compared with the members' own loops, which run at the same time.
+
 Then the mean of a model's copies at three owners, beside a move of as many bytes from owner to owner; and rounds of local
 training, beside those of Flower where `--flower` names a Python that has it (bench_flower.py).
 """
 
+import concurrent.futures
 import contextlib
 import ctypes
 import ctypes.util
+import itertools
 import json
 import os
 import pathlib
@@ -39,9 +43,11 @@ import sojourn
 console = Console(width=160)
 ROWS, CLASSES = 1_920, 10
 MEMBERS = (2, 3, 5)
-FRAME_BYTES = 32 + 96  # of a frame without terms
+FRAME_BYTES = 32 + 128  # of a frame without terms
 #: Of the bound of a network whose sums are large, and of the mean of copies.
 LINKS_MOST, COPIES_MOST = 1.3, 2.5
+#: Of a joint loop beside the members' own ones; steps of a loop, and of a message.
+LOOP_MOST, LOOP_STEPS, LOOP_TRIP = 1.4, 256, 64
 
 
 @dataclass(frozen=True)
@@ -216,6 +222,54 @@ def bound_of(bound: str, us: dict[str, float], kind: str) -> float:
     return us["own"] + LINKS_MOST * (us[f"bytes_{kind}"] + (us["masks"] if kind == "masked" else 0))
 
 
+def looped(model: nn.Module, table, size: int) -> Callable[[], float]:
+    """Trains in messages of some steps; returns the seconds of a step."""
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+
+    @sojourn.step(replay=True)
+    def train(x, y):
+        optimizer.zero_grad()
+        loss = nn.functional.cross_entropy(model(x), y)
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    drawn = iter(table.batches("x", label="y", size=size, epochs=100_000, drop_last=True))
+
+    def take() -> float:
+        begin = time.perf_counter()
+        sojourn.loop(train, itertools.islice(drawn, LOOP_STEPS), per_trip=LOOP_TRIP)
+        return (time.perf_counter() - begin) / LOOP_STEPS
+
+    take()  # traced, then replayed
+    return take
+
+
+def measure_loops(members: int, rounds: int, folder: pathlib.Path, tick) -> dict:
+    case = CASES[0]
+    tables = [columns(case, ROWS // members, at) for at in range(members)]
+    with Members(folder, tables, "t") as served, contextlib.ExitStack() as ends:
+        owners = [ends.enter_context(sojourn.connect(address)) for address in served.addresses]
+        torch.manual_seed(0)
+        share = max(1, case.size // members)
+        own = [looped(case.network().to(owner.device), owner.dataset("t"), share) for owner in owners]
+        pool = ends.enter_context(concurrent.futures.ThreadPoolExecutor(members))
+        joint = {}
+        for kind in ("clear", "masked") if members >= 3 else ("clear",):
+            group = sojourn.parties(*owners, sums=kind)
+            ends.callback(group.close)
+            joint[kind] = looped(case.network().to(group.device), group.rows("t"), case.size)
+        taken: dict[str, list[float]] = {kind: [] for kind in ("own", *joint)}
+        for _ in range(rounds):
+            taken["own"].append(max(pool.map(lambda take: take(), own)))
+            for kind, take in joint.items():
+                taken[kind].append(take())
+            tick()
+    us = {kind: 1e6 * statistics.median(times) for kind, times in taken.items()}
+    ratio = {kind: statistics.median(a / b for a, b in zip(taken[kind], taken["own"])) for kind in joint}
+    return {"members": members, "us": us, "ratio": ratio}
+
+
 def measure_average(rounds: int, folder: pathlib.Path, tick) -> dict:
     """The mean of three copies of 2.5 million numbers, beside a move of as many from one owner to another over the same
     links, and their bytes over a socket."""
@@ -301,12 +355,17 @@ def measure(rounds: int, flower: str | None = None) -> dict:
 
     cases = [(case, members) for case in CASES for members in MEMBERS]
     with Progress(console=console, transient=True) as progress:
-        bar = progress.add_task("networks", total=(len(cases) + 2) * rounds + 5)
+        bar = progress.add_task("networks", total=(len(cases) + len(MEMBERS) + 2) * rounds + 5)
         found = []
         for case, members in cases:
             with tempfile.TemporaryDirectory(prefix="sojourn-bench-") as folder:
                 progress.update(bar, description=f"{case.name}, {members} owners")
                 found.append(measure_case(case, members, rounds, pathlib.Path(folder), lambda: progress.advance(bar)))
+        loops = []
+        for members in MEMBERS:
+            with tempfile.TemporaryDirectory(prefix="sojourn-bench-") as folder:
+                progress.update(bar, description=f"loops, {members} owners")
+                loops.append(measure_loops(members, rounds, pathlib.Path(folder), lambda: progress.advance(bar)))
         with tempfile.TemporaryDirectory(prefix="sojourn-bench-") as folder:
             progress.update(bar, description="mean of copies")
             average = measure_average(rounds, pathlib.Path(folder), lambda: progress.advance(bar))
@@ -314,7 +373,7 @@ def measure(rounds: int, flower: str | None = None) -> dict:
             progress.update(bar, description="local rounds")
             local = {"sojourn": measure_round(rounds, pathlib.Path(folder), lambda: progress.advance(bar))}
             local |= {"flower": flower_rounds(flower, rounds)} if flower else {}
-    return {"networks": found, "average": average, "rounds": local}
+    return {"networks": found, "loops": loops, "average": average, "rounds": local}
 
 
 BOUNDS = {
@@ -360,6 +419,13 @@ def show(found: dict) -> None:
                 f"{case['of_bound'][kind]:.2f}",
             )
     console.print(table)
+    for loop in found["loops"]:
+        for kind, ratio in loop["ratio"].items():
+            console.print(
+                f"step of a loop of {CASES[0].name}, {loop['members']} owners, {kind}: {loop['us'][kind]:.0f} us; own "
+                f"loops: {loop['us']['own']:.0f} us; {ratio:.2f} times them (bound: {LOOP_MOST})",
+                highlight=False,
+            )
     average = found["average"]
     console.print(
         f"mean of copies of {average['bytes'] / 1e6:.1f} MB at three owners: {average['ms']['average']:.1f} ms, "

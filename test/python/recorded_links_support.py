@@ -14,7 +14,7 @@ from served_parties_support import ServedHospitals
 
 PEER = 2  # the kind of frames between owners
 FIELDS = struct.Struct("<32s32sQQIIBBBBI32s")  # owner/peers/FrameBytes.h
-TERMS, GONE = 0, 3
+TERMS, READY, GONE = 0, 1, 3
 PATIENCE = 30  # seconds
 
 
@@ -28,8 +28,10 @@ class Frame:
     terms: bytes
 
     @property
-    def shape(self):
-        return self.kind, self.exchange, self.ready, len(self.terms)
+    def shapes(self):
+        """A Ready and the terms that it goes with are two: members' clocks decide whether they go together."""
+        ready = [(READY, self.ready, 0)] if self.ready else []
+        return [*ready, (self.kind, self.exchange, len(self.terms))]
 
     def words(self) -> np.ndarray:
         return np.frombuffer(self.terms, dtype=np.uint64)
