@@ -231,6 +231,7 @@ StepReply jointReply(const wire::Step &step, std::vector<MemberOutcome> outcomes
     reply.steps = std::min(reply.steps, each.reply->steps);
   }
   auto memory = std::make_shared<JointMemory>();
+  bool isOfOther = false; // the failure that is told names a member, whose reply says why
   for (size_t role = 0; role < outcomes.size(); ++role) {
     StepReply &own = *outcomes[role].reply;
     if (own.kind == StepReply::Kind::Committed) {
@@ -238,7 +239,8 @@ StepReply jointReply(const wire::Step &step, std::vector<MemberOutcome> outcomes
     }
     reply.isOpen = reply.isOpen || own.isOpen;
     reply.notes.insert(reply.notes.end(), own.notes.begin(), own.notes.end());
-    if (own.failure && (!reply.failure || (isOfPeer(reply.failure->text) && !isOfPeer(own.failure->text)))) {
+    if (own.failure && (!reply.failure || (isOfOther && !isOfPeer(own.failure->text)))) {
+      isOfOther = isOfPeer(own.failure->text);
       reply.failure = {own.failure->kind, withName(names[role], own.failure->text)};
     }
     memory->answers.push_back(std::move(own.answer));
