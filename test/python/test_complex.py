@@ -225,9 +225,7 @@ def test_gradients_of_eigenvectors_twice(device, seed):
         return (vectors.mH @ vectors).abs().pow(2).sum()
 
     for draw in (torch.randn(2, 4, 4, dtype=torch.float64), numbers(4, 4)):
-        x = draw / 4 + torch.diag(
-            torch.arange(4) * 3.0
-        )  # values well apart
+        x = draw / 4 + torch.diag(torch.arange(4) * 3.0)  # values well apart
         for function in (lambda x: torch.linalg.eigvals(x).abs().pow(3).sum(), angles):
             wanted = slopes(function, x.clone().requires_grad_())
             for found, theirs in zip(slopes(function, x.to(device).requires_grad_()), wanted):
