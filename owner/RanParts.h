@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the parts of a run leave, as the front has it from a worker.
+// Results of the parts of a run, as a worker tells them to the front.
 #ifndef SOJOURN_OWNER_RANPARTS_H
 #define SOJOURN_OWNER_RANPARTS_H
 

@@ -237,7 +237,7 @@ std::pair<size_t, llvm::Error> Step::runSome(StepPart &part, size_t at, int64_t 
   goal = joint && !joint->letsStepsFollow() ? 1 : goal;
   int64_t most = kBatchUs;
   if (joint) { // half of the deadline of a step, which runs from call to call
-    most = machine.limits.stepMs > 0 ? std::min(kJointBatchUs, machine.limits.stepMs * 500) : kJointBatchUs;
+    most = machine.limits.stepMs > 0 ? 500 * std::min(kJointBatchUs / 500, machine.limits.stepMs) : kJointBatchUs;
   }
   std::optional<RequestError> later = fill(batch, part, at, begin, from);
   llvm::Error error = llvm::Error::success();

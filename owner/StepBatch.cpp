@@ -257,6 +257,9 @@ llvm::Error StepBatch::run(DoneReply &reply, uint64_t withinUs, llvm::function_r
         throw;
       }
       return llvm::Expected<RanParts>(requestError(wire::ErrorCode_Limit, "not enough memory for the step"));
+    } catch (...) {
+      measure(/*failed=*/true);
+      throw;
     }
   }();
   const bool failed = isSent && (!ran || ran->failure);

@@ -33,9 +33,8 @@ def columns(seed: int) -> dict[str, torch.Tensor]:
     return {name: x[:, at] for at, name in enumerate(FEATURES)} | {"y": (x.sum(1) > 0).long()}
 
 
-def trainer(group: sojourn.Parties):
-    """Takes one step and returns its seconds."""
-    model = nn.Sequential(nn.Linear(32, 64), nn.ReLU(), nn.Linear(64, 2)).to(group.device)
+def training(model: nn.Module):
+    """A step of SGD on a batch of rows and labels; returns the loss."""
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
 
     @sojourn.step(replay=True)
@@ -46,6 +45,12 @@ def trainer(group: sojourn.Parties):
         optimizer.step()
         return loss
 
+    return train
+
+
+def trainer(group: sojourn.Parties):
+    """Takes one step and returns its seconds."""
+    train = training(nn.Sequential(nn.Linear(32, 64), nn.ReLU(), nn.Linear(64, 2)).to(group.device))
     batches = iter(group.rows("t").batches(FEATURES, label="y", size=64, epochs=10_000, drop_last=True))
 
     def take() -> float:

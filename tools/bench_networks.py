@@ -36,6 +36,7 @@ from torch import nn
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "build/python"))
 
+from bench_groups import training
 from members import Members
 
 import sojourn
@@ -224,16 +225,7 @@ def bound_of(bound: str, us: dict[str, float], kind: str) -> float:
 
 def looped(model: nn.Module, table, size: int) -> Callable[[], float]:
     """Trains in messages of some steps; returns the seconds of a step."""
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
-
-    @sojourn.step(replay=True)
-    def train(x, y):
-        optimizer.zero_grad()
-        loss = nn.functional.cross_entropy(model(x), y)
-        loss.backward()
-        optimizer.step()
-        return loss
-
+    train = training(model)
     drawn = iter(table.batches("x", label="y", size=size, epochs=100_000, drop_last=True))
 
     def take() -> float:

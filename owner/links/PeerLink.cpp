@@ -16,7 +16,7 @@ namespace {
 /// For the other side to take some bytes.
 constexpr nng_duration kStallMs = 30'000;
 constexpr size_t kFixed = sizeof(FrameHead) + sizeof(FrameFields);
-/// How long nobody reads after a step has, until the link's thread does.
+/// Time without a reader, after which the link's thread reads.
 constexpr std::chrono::milliseconds kUnreadMost{2};
 /// How long the link's thread reads for steps that wait at the same time.
 constexpr std::chrono::milliseconds kSharedFor{50};

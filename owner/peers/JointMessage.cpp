@@ -149,7 +149,7 @@ llvm::Expected<std::shared_ptr<Buffer>> JointMessage::sum(const Exchange &terms,
   return sums;
 }
 
-/// The frame with its masks: in place where nobody else holds it, else in a copy. Without masked terms, the same frame.
+/// The frame with its masks: in place where it has no other holder, else a copy. Without masked terms, the same frame.
 llvm::Expected<std::shared_ptr<Buffer>> JointMessage::masked(const Exchange &terms, const StepPoint &point,
                                                              size_t exchange, std::shared_ptr<Buffer> own) {
   if (llvm::none_of(terms, [](const ExchangeTerm &term) { return term.isMasked; })) {

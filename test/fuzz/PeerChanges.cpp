@@ -129,7 +129,9 @@ void PeerScript::changeField(const PeerChange &change, Sent &sent, unsigned memb
   case What::sequence: frame.point.sequence += static_cast<uint64_t>(int64_t{delta}); break;
   case What::attempt: frame.point.attempt += static_cast<uint64_t>(int64_t{delta}); break;
   case What::step: frame.point.step += static_cast<uint32_t>(int32_t{delta}); break;
-  case What::exchange: frame.exchange += static_cast<uint32_t>(int32_t{delta}); break;
+  case What::exchange:
+    (change.index % 2 ? frame.readyExchange : frame.exchange) += static_cast<uint32_t>(int32_t{delta});
+    break;
   case What::digest: frame.digest[change.index % frame.digest.size()] ^= static_cast<uint8_t>(change.value | 1); break;
   case What::code: frame.code = change.value; break;
   case What::endedBy: frame.endedBy = change.value; break;

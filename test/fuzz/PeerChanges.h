@@ -23,7 +23,7 @@ struct PeerChange {
     sequence, ///< this and the next two: moved by `value`, -128 to 127
     attempt,
     step,
-    exchange,
+    exchange, ///< where `index` is odd, that of a Ready that goes with terms
     digest,
     code,
     endedBy,

@@ -39,6 +39,10 @@ const Hole kHoles[] = {
     {"an end of a later message", "has gone on to another message", {change(0, 1, What::insert, 2, 1)}},
     {"a point that falls", "is not reachable any more", {change(kMasked, 1, What::sequence, 255)}},
     {"exchanges out of order", "sent a frame of another exchange of this step", {change(0, 1, What::exchange, 1)}},
+    {"terms of the next step, with a ready that comes too early",
+     "sent a frame of another exchange of this step",
+     {change(0, 1, What::step, 1), change(0, 1, What::exchange, 1, 1)}},
+    {"a ready with terms of the first step", "is not reachable any more", {change(0, 1, What::exchange, 1, 1)}},
     {"another message", "was sent another message of this step", {change(0, 1, What::digest, 1)}},
     {"bytes that are no frame", "is not reachable any more", {change(0, 1, What::head, 255, 1)}},
 };

@@ -163,7 +163,7 @@ protected:
   static constexpr size_t kOwners = 3;
   enum class Odd { none, engine, lie, thirdResume };
 
-  /// `odd`: what is different at member `at`; thirdResume: its worker fails then.
+  /// `odd`: the difference of member `at`; thirdResume: its worker fails when a run resumes for the third time.
   void open(size_t at, Odd odd, Sharing sharing = Sharing::clear) {
     for (size_t role = 0; role < kOwners; ++role) {
       worlds[role].random.seed(20261129 + role);
