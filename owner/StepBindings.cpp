@@ -19,16 +19,21 @@ using runtime::Element;
 using runtime::TensorType;
 
 StepPart StepPart::first(const wire::Step &request) {
-  return {request.states(),   request.slots(),   request.seeds(), request.results(),
-          request.releases(), request.uploads(), request.tables()};
+  return {request.states(),
+          request.slots(),
+          request.seeds(),
+          sojourn::wire::HandleIds::results(request),
+          sojourn::wire::HandleIds::releases(request),
+          request.uploads(),
+          request.tables()};
 }
 
 StepPart StepPart::next(const wire::Repetition &repetition) const {
   return {length(repetition.states()) ? repetition.states() : states,
           length(repetition.slots()) ? repetition.slots() : slots,
           repetition.seeds(),
-          repetition.results(),
-          repetition.releases(),
+          sojourn::wire::HandleIds::results(repetition),
+          sojourn::wire::HandleIds::releases(repetition),
           length(repetition.uploads()) ? repetition.uploads() : uploads,
           tables};
 }
@@ -58,7 +63,7 @@ llvm::Error StepBindings::checkCounts() const {
   error = error ? std::move(error) : check("seeds", length(part.seeds), count(StepArg::Seed, facts.seeds));
   error = error ? std::move(error) : check("tables", length(part.tables), count(StepArg::Table, facts.tables));
   return error ? std::move(error)
-               : check("kept results", length(part.results), facts.joint ? facts.joint->keeps : facts.keeps);
+               : check("kept results", part.results.size(), facts.joint ? facts.joint->keeps : facts.keeps);
 }
 
 llvm::Error StepBindings::bindOwn() {

@@ -6,6 +6,7 @@
 #include "owner/RequestError.h"
 #include "owner/Session.h"
 #include "owner/Store.h"
+#include "runtime/wire/Step.h"
 
 #include "llvm/ADT/StringRef.h"
 
@@ -26,7 +27,8 @@ inline llvm::StringRef bytesOf(const flatbuffers::Vector<uint8_t> *vector) {
 /// What one step of a message binds.
 struct StepPart {
   using Numbers = flatbuffers::Vector<uint64_t>;
-  const Numbers *states, *slots, *seeds, *results, *releases;
+  const Numbers *states, *slots, *seeds;
+  sojourn::wire::HandleIds results, releases;
   const flatbuffers::Vector<flatbuffers::Offset<wire::Tensor>> *uploads;
   const flatbuffers::Vector<flatbuffers::Offset<wire::TableBinding>> *tables;
 

@@ -65,8 +65,8 @@ llvm::Error StepRun::book() {
 /// Handles change in the session's turn alone: no mutex is needed.
 llvm::Error StepRun::checkResults() {
   std::set<uint64_t> fresh;
-  for (size_t index = 0; index < length(binds.results); ++index) {
-    uint64_t id = binds.results->Get(static_cast<flatbuffers::uoffset_t>(index));
+  for (size_t index = 0; index < binds.results.size(); ++index) {
+    uint64_t id = binds.results[index];
     if (session.hasHandle(id) || !fresh.insert(id).second) {
       return requestError(wire::ErrorCode_Malformed, "handle id " + Twine(id) + " for kept result " + Twine(index) +
                                                          " is in use, expected one that this session does not have");
@@ -90,7 +90,7 @@ llvm::Error StepRun::checkRoom() {
   for (uint64_t number : bound->sentAhead) {
     freed += heldBytes(session.uploads.at(number).size);
   }
-  const size_t keeps = length(binds.results);
+  const size_t keeps = binds.results.size();
   if (handles.size() + session.elsewhere.size() + keeps > limits.handlesPerSession) {
     return requestError(wire::ErrorCode_Limit, "the step would keep " + Twine(keeps) + " more values beside " +
                                                    Twine(handles.size() + session.elsewhere.size()) +
@@ -173,8 +173,8 @@ void StepRun::noteKept(llvm::function_ref<Policy(const Source &)> policyOf) {
 
 llvm::Error StepRun::checkReleases() {
   std::set<uint64_t> distinct;
-  for (size_t index = 0; index < length(binds.releases); ++index) {
-    uint64_t id = binds.releases->Get(static_cast<flatbuffers::uoffset_t>(index));
+  for (size_t index = 0; index < binds.releases.size(); ++index) {
+    uint64_t id = binds.releases[index];
     auto found = session.handles.find(id);
     const bool isElsewhere = session.elsewhere.contains(id);
     if (!isElsewhere && (found == session.handles.end() || found->second.isLeaving)) {
@@ -248,11 +248,11 @@ uint64_t StepRun::copiesAt(size_t result) const {
 void StepRun::keep() {
   const auto &results = plan->facts.results;
   kept.reserve(plan->facts.keeps);
-  others.reserve(plan->facts.joint ? length(binds.results) : 0);
+  others.reserve(plan->facts.joint ? binds.results.size() : 0);
   for (size_t index = 0; index < results.size(); ++index) {
     if (results[index].kind == StepResult::Keep) {
       const size_t at = plan->facts.joint ? plan->facts.joint->kept[kept.size()] : kept.size();
-      uint64_t id = binds.results->Get(static_cast<flatbuffers::uoffset_t>(at));
+      uint64_t id = binds.results[at];
       const Value value{.type = results[index].type, .id = fresh[index]};
       Handle handle{value, nullptr, resultLabels[index], heldBytes(results[index].type, resultLabels[index])};
       handle.copiesAt = copiesAt(index);
@@ -260,8 +260,8 @@ void StepRun::keep() {
       kept.push_back(id);
     }
   }
-  for (size_t index = 0; plan->facts.joint && index < length(binds.results); ++index) {
-    const uint64_t id = binds.results->Get(static_cast<flatbuffers::uoffset_t>(index));
+  for (size_t index = 0; plan->facts.joint && index < binds.results.size(); ++index) {
+    const uint64_t id = binds.results[index];
     if (!session.handles.contains(id)) {
       session.elsewhere.insert(id);
       others.push_back(id);

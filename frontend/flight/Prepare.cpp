@@ -97,9 +97,12 @@ void Flight::prepare() {
   }
   call.seeds = trace.seeds.size();
   call.published = recording->publishes.size();
-  call.step.spending = session->spending().terms();
-  for (auto &[storage, state] : recording->publishes) {
-    call.step.spending.releases.push_back(state->terms);
+  // A group computes on open tables alone.
+  if (session->offline() || !session->isGroup() || recording->tables.holdPrivate()) {
+    call.step.spending = session->spending().terms();
+    for (auto &[storage, state] : recording->publishes) {
+      call.step.spending.releases.push_back(state->terms);
+    }
   }
   // A program compiled ahead of time runs as it was recorded.
   TraceCache::Forms forms = session->offline() ? TraceCache::Forms::SpecialOnly : TraceCache::Forms::Any;

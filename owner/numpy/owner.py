@@ -89,6 +89,12 @@ def _parts(step: wire.Record):
         yield part
 
 
+def _ids(listed: np.ndarray, first: int, count: int) -> list[int]:
+    """Handles of a step: a list, then a range."""
+    need(count <= limits.BINDINGS_MAX, f"a range has {count} handles, expected up to {limits.BINDINGS_MAX}")
+    return listed.tolist() + [(first + index) % 2**64 for index in range(count)]
+
+
 def _owned(value: np.ndarray) -> np.ndarray:
     """The value in its own memory: a view would keep its whole base array alive."""
     return value if value.base is None and value.flags.c_contiguous else value.copy(order="C")
@@ -294,19 +300,22 @@ class NumpyOwner:
         """One step of a message: it commits as a whole. Returns the published values."""
         args = self._bind(step, session, program)
         keeps = [index for index, result in enumerate(program.results) if result.kind == "keep"]
-        self._check_results(step, session, program, keeps)
+        new = _ids(step.results, step.first_result, step.result_count)
+        released = _ids(step.releases, step.first_release, step.release_count)
+        self._check_results(step, session, program, keeps, new)
+        self._check_releases(session, released)
         values = run(program, args, self.watch)
         published = [_owned(value) for value, result in zip(values, program.results) if result.kind == "publish"]
         stored = {at: _owned(values[at]) for at, r in enumerate(program.results) if r.kind != "publish"}
         # Nothing below can fail.
-        fresh = dict(zip(keeps, step.results.tolist()))
+        fresh = dict(zip(keeps, new))
         states = step.states.tolist()
         for index, value in stored.items():
             result = program.results[index]
             self._store(session, states[result.target] if result.kind == "commit" else fresh[index], value)
         for tensor in step.uploads:
             self._drop_upload(session, tensor.sent_ahead)
-        for handle in step.releases.tolist():
+        for handle in released:
             session.drop(handle)
         return published
 
@@ -386,9 +395,11 @@ class NumpyOwner:
         need(fits, f"handle {handle} holds {value.dtype}{list(value.shape)}, the program expects {expected}")
         return value
 
-    def _check_results(self, step: wire.Record, session: Session, program: Program, keeps: list[int]) -> None:
-        """Handles, releases and sizes: everything that could make committing fail."""
-        fresh, states = step.results.tolist(), step.states.tolist()
+    def _check_results(
+        self, step: wire.Record, session: Session, program: Program, keeps: list[int], fresh: list[int]
+    ) -> None:
+        """Handles and sizes, which could make committing fail."""
+        states = step.states.tolist()
         need(len(fresh) == len(keeps), f"step names {len(fresh)} new handles, the program keeps {len(keeps)}")
         need(len(set(fresh)) == len(fresh), "step names a new handle twice")
         used = [handle for handle in fresh if handle in session.handles]
@@ -396,7 +407,6 @@ class NumpyOwner:
         need(len(session.handles) + len(fresh) <= limits.HANDLES_MAX, "session holds too many handles", LIMIT)
         written = [states[result.target] for result in program.results if result.kind == "commit"]
         need(len(set(written)) == len(written), "one handle is bound to two states that are both committed")
-        self._check_releases(session, step.releases.tolist())
         kept = sum(program.result_type(program.results[index]).nbytes for index in keeps)
         # What was sent ahead is counted already, and gone when the step has committed.
         ahead = [session.uploads[tensor.sent_ahead] for tensor in step.uploads if tensor.sent_ahead]

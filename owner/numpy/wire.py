@@ -99,9 +99,11 @@ LAYOUTS: dict[str, tuple[tuple[str, Scalar | Text | Vector | Texts | Table | Tab
         ("uploads", Tables("Tensor")), ("slots", U64S), ("seeds", U64S), ("tables", Tables("TableBinding")),
         ("results", U64S), ("releases", U64S), ("spending", Table("Spending")),
         ("repetitions", Tables("Repetition")), ("deadline_ms", U64), ("mark", U64), ("attempt", U64), ("masked", U8),
+        ("first_result", U64), ("result_count", U32), ("first_release", U64), ("release_count", U32),
     ),
     "Repetition": (("states", U64S), ("uploads", Tables("Tensor")), ("slots", U64S), ("seeds", U64S),
-                   ("results", U64S), ("releases", U64S)),
+                   ("results", U64S), ("releases", U64S), ("first_result", U64), ("result_count", U32),
+                   ("first_release", U64), ("release_count", U32)),
     "Spending": (
         ("run", U64), ("steps", U64), ("noise_multiplier", F64), ("clip", F64), ("per_layer", U8),
         ("loss_is_sum", U8), ("metric_share", F64), ("releases", Tables("ReleaseTerms")),

@@ -3,6 +3,7 @@
 #include "owner/peers/Digest.h"
 
 #include "owner/RequestError.h"
+#include "runtime/wire/Step.h"
 
 #include <bit>
 
@@ -74,6 +75,17 @@ void addUploads(Hasher &hasher, const flatbuffers::Vector<flatbuffers::Offset<so
   });
 }
 
+/// Of a Step or of a Repetition.
+template <class Message>
+void addIds(Hasher &hasher, const Message &message) {
+  using sojourn::wire::HandleIds;
+  for (const HandleIds &ids : {HandleIds::results(message), HandleIds::releases(message)}) {
+    hasher.vector(ids.list());
+    hasher.number(ids.first());
+    hasher.number(uint64_t{ids.count()});
+  }
+}
+
 } // namespace
 
 llvm::Expected<MessageDigest> digestOf(const sojourn_wire::Step &message, size_t messageBytes,
@@ -85,9 +97,9 @@ llvm::Expected<MessageDigest> digestOf(const sojourn_wire::Step &message, size_t
   hasher.vector(message.program_hash());
   hasher.vector(message.states());
   addUploads(hasher, message.uploads(), sentAhead);
-  for (const auto *numbers : {message.slots(), message.seeds(), message.results(), message.releases()}) {
-    hasher.vector(numbers);
-  }
+  hasher.vector(message.slots());
+  hasher.vector(message.seeds());
+  addIds(hasher, message);
   hasher.list(message.tables(), [&](const sojourn_wire::TableBinding &table) {
     hasher.text(table.name());
     hasher.text(table.version());
@@ -108,9 +120,10 @@ llvm::Expected<MessageDigest> digestOf(const sojourn_wire::Step &message, size_t
   }
   hasher.list(message.repetitions(), [&](const sojourn_wire::Repetition &next) {
     addUploads(hasher, next.uploads(), sentAhead);
-    for (const auto *numbers : {next.states(), next.slots(), next.seeds(), next.results(), next.releases()}) {
+    for (const auto *numbers : {next.states(), next.slots(), next.seeds()}) {
       hasher.vector(numbers);
     }
+    addIds(hasher, next);
   });
   hasher.number(message.deadline_ms());
   hasher.number(uint64_t{message.masked()});

@@ -15,6 +15,10 @@ namespace schema = sojourn_wire;
 
 /// A rank that no tensor reaches; more is garbage.
 constexpr size_t kRankMax = 64;
+/// Ids that are written as a range: fewer take fewer bytes in a list.
+constexpr size_t kRangeLeast = 3;
+/// And the most that are read.
+constexpr size_t kRangeMost = size_t{1} << 20;
 
 std::atomic<uint64_t> copied{0};
 
@@ -72,6 +76,43 @@ NumbersOffset encode(flatbuffers::FlatBufferBuilder &builder, const std::vector<
   return numbers.empty() ? NumbersOffset() : builder.CreateVector(numbers);
 }
 
+/// Handle ids as a message has them: consecutive ones at the end need a number and a count.
+struct WrittenIds {
+  NumbersOffset list;
+  uint64_t first = 0;
+  uint32_t count = 0;
+};
+
+WrittenIds encodeIds(flatbuffers::FlatBufferBuilder &builder, const std::vector<uint64_t> &ids) {
+  size_t begin = ids.size();
+  while (begin > 0 && (begin == ids.size() || ids[begin - 1] + 1 == ids[begin])) {
+    --begin;
+  }
+  if (ids.size() - begin < kRangeLeast) {
+    return {encode(builder, ids)};
+  }
+  return {begin == 0 ? NumbersOffset() : builder.CreateVector(ids.data(), begin), ids[begin],
+          static_cast<uint32_t>(ids.size() - begin)};
+}
+
+/// Releases have no order.
+WrittenIds encodeSorted(flatbuffers::FlatBufferBuilder &builder, std::vector<uint64_t> ids) {
+  std::sort(ids.begin(), ids.end());
+  return encodeIds(builder, ids);
+}
+
+/// Returns the problem, or an empty text.
+std::string decode(const HandleIds &message, std::vector<uint64_t> &ids) {
+  if (message.count() > kRangeMost) {
+    return "a range has " + std::to_string(message.count()) + " handles, expected up to " + std::to_string(kRangeMost);
+  }
+  ids = copyOf(message.list());
+  for (size_t index = ids.size(); index < message.size(); ++index) {
+    ids.push_back(message[index]);
+  }
+  return {};
+}
+
 TensorsOffset encode(flatbuffers::FlatBufferBuilder &builder, const std::vector<TensorView> &tensors) {
   std::vector<flatbuffers::Offset<schema::Tensor>> written;
   for (const TensorView &tensor : tensors) {
@@ -86,9 +127,11 @@ TensorsOffset encode(flatbuffers::FlatBufferBuilder &builder, const std::vector<
 flatbuffers::Offset<schema::Repetition> encode(flatbuffers::FlatBufferBuilder &builder, const Repetition &repetition) {
   auto uploads = encode(builder, repetition.uploads);
   auto states = encode(builder, repetition.states), slots = encode(builder, repetition.slots);
-  auto seeds = encode(builder, repetition.seeds), results = encode(builder, repetition.results);
-  auto releases = encode(builder, repetition.releases);
-  return schema::CreateRepetition(builder, states, uploads, slots, seeds, results, releases);
+  auto seeds = encode(builder, repetition.seeds);
+  const WrittenIds results = encodeIds(builder, repetition.results);
+  const WrittenIds releases = encodeSorted(builder, repetition.releases);
+  return schema::CreateRepetition(builder, states, uploads, slots, seeds, results.list, releases.list, results.first,
+                                  results.count, releases.first, releases.count);
 }
 
 size_t boundOf(const std::vector<TensorView> &tensors) {
@@ -142,7 +185,9 @@ flatbuffers::Offset<schema::Step> encode(flatbuffers::FlatBufferBuilder &builder
   auto uploads = encode(builder, step.uploads);
   std::vector<flatbuffers::Offset<schema::TableBinding>> tables;
   for (const TableBinding &table : step.tables) {
-    tables.push_back(schema::CreateTableBindingDirect(builder, table.name.c_str(), table.version.c_str()));
+    // Tables of several owners often share their name.
+    auto name = builder.CreateSharedString(table.name), version = builder.CreateSharedString(table.version);
+    tables.push_back(schema::CreateTableBinding(builder, name, version));
   }
   flatbuffers::Offset<flatbuffers::Vector<flatbuffers::Offset<schema::TableBinding>>> tableVector;
   if (!tables.empty()) {
@@ -150,8 +195,8 @@ flatbuffers::Offset<schema::Step> encode(flatbuffers::FlatBufferBuilder &builder
   }
   auto hash = builder.CreateVector(step.hash.data(), step.hash.size());
   auto states = encode(builder, step.states), slots = encode(builder, step.slots);
-  auto seeds = encode(builder, step.seeds), results = encode(builder, step.results);
-  auto releases = encode(builder, step.releases);
+  auto seeds = encode(builder, step.seeds);
+  const WrittenIds results = encodeIds(builder, step.results), releases = encodeSorted(builder, step.releases);
   auto spending = encode(builder, step.spending);
   std::vector<flatbuffers::Offset<schema::Repetition>> repetitions;
   for (const Repetition &repetition : step.repetitions) {
@@ -162,8 +207,9 @@ flatbuffers::Offset<schema::Step> encode(flatbuffers::FlatBufferBuilder &builder
     repetitionVector = builder.CreateVector(repetitions);
   }
   return schema::CreateStep(builder, step.session, step.sequence, hash, program, debug, states, uploads, slots, seeds,
-                            tableVector, results, releases, spending, repetitionVector, step.deadlineMs, step.mark,
-                            step.attempt, step.isMasked);
+                            tableVector, results.list, releases.list, spending, repetitionVector, step.deadlineMs,
+                            step.mark, step.attempt, step.isMasked, results.first, results.count, releases.first,
+                            releases.count);
 }
 
 size_t encodedBound(const Step &step) {
@@ -230,9 +276,10 @@ std::string decode(const schema::Step &message, Step &step) {
   step.states = numbersOf(message.states());
   step.slots = numbersOf(message.slots());
   step.seeds = numbersOf(message.seeds());
-  step.results = numbersOf(message.results());
-  step.releases = numbersOf(message.releases());
-  if (std::string problem = decode(message.uploads(), step.uploads); !problem.empty()) {
+  std::string problem = decode(HandleIds::results(message), step.results);
+  problem = problem.empty() ? decode(HandleIds::releases(message), step.releases) : problem;
+  problem = problem.empty() ? decode(message.uploads(), step.uploads) : problem;
+  if (!problem.empty()) {
     return problem;
   }
   if (message.tables()) {
@@ -249,9 +296,10 @@ std::string decode(const schema::Step &message, Step &step) {
       repetition.states = numbersOf(each->states());
       repetition.slots = numbersOf(each->slots());
       repetition.seeds = numbersOf(each->seeds());
-      repetition.results = numbersOf(each->results());
-      repetition.releases = numbersOf(each->releases());
-      if (std::string problem = decode(each->uploads(), repetition.uploads); !problem.empty()) {
+      problem = decode(HandleIds::results(*each), repetition.results);
+      problem = problem.empty() ? decode(HandleIds::releases(*each), repetition.releases) : problem;
+      problem = problem.empty() ? decode(each->uploads(), repetition.uploads) : problem;
+      if (!problem.empty()) {
         return problem;
       }
     }

@@ -96,6 +96,38 @@ Spending decode(const sojourn_wire::Spending &message);
 /// The numbers of a verified message, which need not be aligned there; none where the vector is absent.
 std::vector<uint64_t> numbersOf(const flatbuffers::Vector<uint64_t> *vector);
 
+/// Handle ids of a verified message: those of a list, then a range of consecutive ones.
+class HandleIds {
+public:
+  using List = flatbuffers::Vector<uint64_t>;
+  HandleIds(const List *list, uint64_t first, uint32_t count) : list_(list), first_(first), count_(count) {}
+  /// Of a Step or of a Repetition.
+  template <class Message>
+  static HandleIds results(const Message &message) {
+    return {message.results(), message.first_result(), message.result_count()};
+  }
+  template <class Message>
+  static HandleIds releases(const Message &message) {
+    return {message.releases(), message.first_release(), message.release_count()};
+  }
+
+  size_t size() const { return listed() + count_; }
+  uint64_t operator[](size_t index) const {
+    const size_t inList = listed();
+    return index < inList ? list_->Get(static_cast<flatbuffers::uoffset_t>(index)) : first_ + (index - inList);
+  }
+  const List *list() const { return list_; }
+  uint64_t first() const { return first_; }
+  uint32_t count() const { return count_; }
+
+private:
+  size_t listed() const { return list_ ? list_->size() : 0; }
+
+  const List *list_;
+  uint64_t first_;
+  uint32_t count_;
+};
+
 /// Bytes of tensors that this process has copied into or out of messages. Tests compare the growth
 /// with the size of what travelled.
 uint64_t copiedBytes();

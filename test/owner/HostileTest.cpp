@@ -218,6 +218,28 @@ TEST_F(Hostile, HandleIdsThatCollide) {
   expectError(client.run(twice, step), wire::ErrorCode_Malformed, "in use");
 }
 
+TEST_F(Hostile, RangesOfHandles) {
+  StepRequest step = good();
+  const std::vector<uint64_t> results = step.results;
+  const uint32_t keeps = static_cast<uint32_t>(results.size());
+  step.resultRange = {500, 1};
+  expectRefusal(step, wire::ErrorCode_Malformed, "binds " + std::to_string(keeps + 1) + " kept results");
+  step.resultRange = {500, ~uint32_t{0}};
+  expectRefusal(step, wire::ErrorCode_Malformed, "kept results");
+  step.results.clear();
+  step.resultRange = {1, keeps};
+  expectRefusal(step, wire::ErrorCode_Malformed, "handle id 1 for kept result 0 is in use");
+  step.results = results;
+  step.resultRange = {};
+  step.releaseRange = {1, ~uint32_t{0}};
+  expectRefusal(step, wire::ErrorCode_Handle, "cannot release handle 2");
+  step.releaseRange = {~uint64_t{0}, 3}; // from the last number to 0 and 1
+  expectRefusal(step, wire::ErrorCode_Handle, "cannot release handle 18446744073709551615");
+  step.releases = {1};
+  step.releaseRange = {1, 1};
+  expectRefusal(step, wire::ErrorCode_Malformed, "released twice");
+}
+
 TEST_F(Hostile, OneHandleCommittedTwice) {
   auto swap =
       encode(moduleText("(%a: tensor<3xf32> {sojourn.kind = \"state\"}, %b: tensor<3xf32> {sojourn.kind = "

@@ -194,17 +194,21 @@ TEST_F(JointSteps, MembersThatWereToldDifferentThingsCommitNothing) {
   ASSERT_EQ(sendAll(step(3)), std::vector<std::string>(kOwners, ""));
   const auto kept = [&](size_t role) { return owners[role]->liveHandles(); };
   sequence = 2;
-  std::vector<StepRequest> others(6, step(5));
+  std::vector<StepRequest> others(8, step(5));
   others[0].results = {5, 9};
   others[1].releases = {3};
   others[2].deadlineMs = 77;
   others[3].spending.clip = 3;
   others[4].repetitions = {step(9)};
+  others[5].releaseRange = {3, 1};
+  others[6].results.clear();
+  others[6].resultRange = {5, static_cast<uint32_t>(step(5).results.size())};
   StepRequest one = step(5);
-  for (size_t at = 0; at < 6; ++at) {
+  for (size_t at = 0; at < others.size(); ++at) {
     StepRequest &other = others[at];
     one.attempt = other.attempt = at;
-    if (at == 5) {
+    const bool isAttempt = at + 1 == others.size();
+    if (isAttempt) {
       other = one;
       other.attempt = at + 1; // the others wait for this attempt
     }
@@ -215,14 +219,14 @@ TEST_F(JointSteps, MembersThatWereToldDifferentThingsCommitNothing) {
     }
     // The member that sees it first says so; the others may hear only that it ended the step.
     const bool isOfDigest = std::any_of(errors.begin(), errors.end(), [&](const std::string &error) {
-      return error.find(at == 5 ? "another attempt at this one" : "was sent another message of this step") !=
+      return error.find(isAttempt ? "another attempt at this one" : "was sent another message of this step") !=
              std::string::npos;
     });
     EXPECT_TRUE(isOfDigest) << at << " " << errors[0] << " | " << errors[1];
     EXPECT_EQ(std::vector<size_t>({kept(0), kept(1), kept(2)}), std::vector<size_t>({1, 2, 1}))
         << "those of the first step";
   }
-  one.attempt = 7;
+  one.attempt = others.size() + 1;
   EXPECT_EQ(sendAll(one), std::vector<std::string>(kOwners, "")) << "the number is not used up";
 }
 

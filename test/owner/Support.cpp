@@ -185,13 +185,15 @@ std::string stepBytes(const StepRequest &step) {
     auto nextSeeds = builder.CreateVector(each.seeds), nextResults = builder.CreateVector(each.results);
     auto nextReleases = builder.CreateVector(each.releases);
     auto nextUploads = uploadsOf(builder, each);
-    further.push_back(
-        wire::CreateRepetition(builder, nextStates, nextUploads, nextSlots, nextSeeds, nextResults, nextReleases));
+    further.push_back(wire::CreateRepetition(builder, nextStates, nextUploads, nextSlots, nextSeeds, nextResults,
+                                             nextReleases, each.resultRange.first, each.resultRange.second,
+                                             each.releaseRange.first, each.releaseRange.second));
   }
   auto repetitions = builder.CreateVector(further);
   auto body = wire::CreateStep(builder, step.session, step.sequence, hash, program, debug, states, uploadsVector, slots,
                                seeds, tables, results, releases, spending, repetitions, step.deadlineMs, step.mark,
-                               step.attempt, step.masked);
+                               step.attempt, step.masked, step.resultRange.first, step.resultRange.second,
+                               step.releaseRange.first, step.releaseRange.second);
   return finish(builder, wire::RequestBody_Step, body.Union());
 }
 

@@ -86,8 +86,9 @@ struct StepRequest {
   std::vector<uint64_t> slots, seeds;
   std::vector<TableName> tables;
   std::vector<uint64_t> results, releases;
-  sojourn::wire::Spending spending; ///< left out where all of it is default
-  /// Further steps of the message; of these states, uploads, slots, seeds, results and releases count.
+  std::pair<uint64_t, uint32_t> resultRange, releaseRange; ///< first and count
+  sojourn::wire::Spending spending;                        ///< left out where all of it is default
+  /// Further steps of the message; of these states, uploads, slots, seeds, results, releases and ranges count.
   std::vector<StepRequest> repetitions;
   uint64_t deadlineMs = 0, mark = 0, attempt = 0;
   bool masked = false;

@@ -479,6 +479,34 @@ def test_booleans_are_0_or_1(client):
     failed(client.step(p.encode(), uploads=[(0, (3,), bytes([1, 0, 1]))], slots=[2]), errors.MALFORMED, "boolean slot")
 
 
+def test_ranges_of_handles(client):
+    """Consecutive handles may be given by the first and their number."""
+    p = ProgramBuilder()
+    x = p.arg("upload", t("f32", 2, 3))
+    for _ in range(3):
+        x = p.op("neg", [x], t("f32", 2, 3))
+        p.result("keep", x)
+    program, x = p.encode(), np.ones((2, 3), np.float32)
+    reply = client.step(program, uploads=[x], results=[10], first_result=20, result_count=2)
+    assert reply.kind == "Done", reply.message
+    assert list(client.owner._sessions[client.session].handles) == [4, 10, 20, 21]
+    step = {"uploads": [x], "first_result": 30, "result_count": 3}
+    failed(client.step(program, **{**step, "result_count": 4}), errors.MALFORMED, "4 new handles, the program keeps 3")
+    failed(
+        client.step(program, **{**step, "result_count": 2**32 - 1}), errors.MALFORMED, "range has 4294967295 handles"
+    )
+    failed(client.step(program, **{**step, "first_result": 20}), errors.MALFORMED, "handle 20 is in use")
+    failed(client.step(program, **step, first_release=21, release_count=2), errors.HANDLE, "unknown handle 22")
+    failed(
+        client.step(program, **step, first_release=2**64 - 1, release_count=2), errors.HANDLE, "18446744073709551615"
+    )
+    failed(client.step(program, **step, releases=[21], first_release=20, release_count=2), errors.MALFORMED, "twice")
+    more = {"first_result": 40, "result_count": 3, "first_release": 31, "release_count": 2}
+    reply = client.step(program, **step, releases=[10], first_release=20, release_count=2, repetitions=[more])
+    assert reply.kind == "Done" and reply.steps == 2
+    assert list(client.owner._sessions[client.session].handles) == [4, 30, 40, 41, 42]
+
+
 def test_add_program_survives(client):
     """After everything above an ordinary step still works on a fresh owner of the same process."""
     assert client.step(add_program(), uploads=[X, X], results=[9]).kind == "Done"

@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <random>
 
@@ -54,6 +55,13 @@ struct Sample {
     for (auto *list : {&step.states, &step.slots, &step.seeds, &step.results, &step.releases}) {
       *list = random.numbers();
     }
+    for (auto *list : {&step.results, &step.releases}) {
+      const uint64_t first = random.dice(); // may wrap
+      for (size_t i = random.below(6); i > 0; --i) {
+        list->push_back(first + list->size());
+      }
+    }
+    std::sort(step.releases.begin(), step.releases.end()); // in no order
     for (size_t i = random.below(5); i > 0; --i) {
       contents.push_back(random.text(500));
     }
@@ -140,6 +148,28 @@ TEST(StepMessage, NumbersAreReadWhereverTheyStand) {
   EXPECT_EQ(back.states, step.states);
 }
 
+TEST(StepMessage, ConsecutiveHandlesAreARange) {
+  auto size = [](std::vector<uint64_t> results) {
+    Step step;
+    step.results = std::move(results);
+    flatbuffers::FlatBufferBuilder builder;
+    return encoded(builder, step).size();
+  };
+  EXPECT_LT(size({7, 8, 9, 10}), size({7, 8, 9, 11}));
+  EXPECT_EQ(size({7, 8, 9, 10}), size({7, 8, 9, 10, 11, 12, 13, 14}));
+  Step step;
+  step.repetitions.emplace_back().releases = {12, 3, 11, 10};
+  flatbuffers::FlatBufferBuilder builder;
+  const auto *message = flatbuffers::GetRoot<sojourn_wire::Step>(encoded(builder, step).data());
+  const HandleIds ids = HandleIds::releases(*message->repetitions()->Get(0));
+  ASSERT_EQ(ids.size(), 4u);
+  EXPECT_EQ(ids.count(), 3u);
+  EXPECT_EQ(std::vector({ids[0], ids[1], ids[2], ids[3]}), std::vector<uint64_t>({3, 10, 11, 12}));
+  Step back;
+  ASSERT_EQ(decode(*message, back), "");
+  EXPECT_EQ(back.repetitions[0].releases, std::vector<uint64_t>({3, 10, 11, 12}));
+}
+
 TEST(StepMessage, RepeatsByteForByte) {
   Random random;
   for (int repetition = 0; repetition < 50; ++repetition) {
@@ -177,6 +207,17 @@ TEST(StepMessage, ImpossibleOnesAreTold) {
     return decode(*flatbuffers::GetRoot<sojourn_wire::Step>(builder.GetBufferPointer()), step);
   };
   EXPECT_EQ(problem([](auto &, auto &) {}), "");
+  {
+    flatbuffers::FlatBufferBuilder builder;
+    auto hash = builder.CreateVector(std::vector<uint8_t>(kHashBytes));
+    sojourn_wire::StepBuilder built(builder);
+    built.add_program_hash(hash);
+    built.add_release_count(~uint32_t{0});
+    builder.Finish(built.Finish());
+    Step step;
+    EXPECT_EQ(decode(*flatbuffers::GetRoot<sojourn_wire::Step>(builder.GetBufferPointer()), step),
+              "a range has 4294967295 handles, expected up to 1048576");
+  }
   EXPECT_EQ(problem([](auto &hash, auto &) { hash.pop_back(); }), "a program hash has 31 bytes, expected 32");
   EXPECT_EQ(problem([](auto &, auto &tensor) { tensor.element = 12; }), "element type 12 is unknown");
   EXPECT_EQ(problem([](auto &, auto &tensor) { tensor.dims = {3, -1}; }), "a tensor has invalid sizes");
