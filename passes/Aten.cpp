@@ -2,6 +2,7 @@
 // Reading and building `sojourn.aten`.
 #include "passes/Aten.h"
 #include "dialect/CapturedOps.h"
+#include "dialect/CoreForm.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/SmallVectorExtras.h"
@@ -21,6 +22,14 @@ Attribute AtenBuilder::reference(Value value) {
     inputs.push_back(value);
   }
   return OperandAttr::get(builder.getContext(), index);
+}
+
+void sojourn::copyTypeRules(Operation *from, Operation *to) {
+  for (StringLiteral name : {kPromotionAttr, kDefaultFloatAttr}) {
+    if (Attribute attribute = from->getAttr(name)) {
+      to->setAttr(name, attribute);
+    }
+  }
 }
 
 AtenBuilder &AtenBuilder::arg(StringRef argument, Value value) {

@@ -16,6 +16,9 @@ inline constexpr llvm::StringLiteral kRowMajorAttr = "sojourn.row_major";
 /// have its type, whatever the operator would return. Promotion resolves and removes it.
 inline constexpr llvm::StringLiteral kMutatedAttr = "sojourn.mutated";
 
+/// Gives `to` the promotion rules and the default dtype that `from` has of its own.
+void copyTypeRules(mlir::Operation *from, mlir::Operation *to);
+
 /// The value that one element of `args` refers to; null for literals and unit.
 mlir::Value operandOf(AtenOp op, mlir::Attribute argument);
 

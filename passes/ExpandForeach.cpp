@@ -89,9 +89,7 @@ FailureOr<SmallVector<AtenOp>> sojourn::expandForeach(OpBuilder &builder, AtenOp
       }
     }
     elements.push_back(call.build(inPlace ? TypeRange() : TypeRange(op->getResult(i).getType())));
-    if (Attribute defaultFloat = op->getAttr(kDefaultFloatAttr)) {
-      elements.back()->setAttr(kDefaultFloatAttr, defaultFloat);
-    }
+    copyTypeRules(op, elements.back());
     if (inPlace) {
       elements.back().setMutates({0}); // self comes first
     }

@@ -275,9 +275,7 @@ LogicalResult Functionalizer::visitAten(AtenOp op) {
   }
   auto call = AtenOp::create(builder, op.getLoc(), types, name, inputs, builder.getArrayAttr(args),
                              builder.getArrayAttr(names), builder.getDenseI64ArrayAttr({}));
-  if (Attribute defaultFloat = op->getAttr(kDefaultFloatAttr)) {
-    call->setAttr(kDefaultFloatAttr, defaultFloat);
-  }
+  copyTypeRules(op, call);
   bool isDeterminant = op.getBaseName() == "_linalg_det" || op.getBaseName() == "_linalg_slogdet";
   if (Value matrix = isDeterminant ? op.getArgOperand("A") : Value();
       matrix && windows.contains(matrix) && windows.lookup(matrix).type.isContiguous()) {

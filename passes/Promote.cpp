@@ -117,7 +117,7 @@ private:
   LogicalResult visit(Operation &op);
   LogicalResult visitCall(AtenOp op);
   LogicalResult resolveStored(AtenOp op, ArrayRef<int64_t> stored);
-  LogicalResult checkResult(AtenOp op, unsigned index, std::optional<Element> given);
+  LogicalResult checkResult(AtenOp op, unsigned index, std::optional<Element> given, PromotionRules by);
   Value convertTo(Value value, Type element);
   void rewrite(AtenOp op, const TypeRule &rule, Element compute, Element result);
 
@@ -129,6 +129,10 @@ private:
 };
 
 } // namespace
+
+static PromotionRules rulesOf(StringAttr name) {
+  return name.getValue() == StringRef(nameOf(PromotionRules::Numpy)) ? PromotionRules::Numpy : PromotionRules::Torch;
+}
 
 static bool isUnresolvedTensor(Type type) {
   auto tensor = dyn_cast<RankedTensorType>(type);
@@ -162,13 +166,13 @@ LogicalResult Promoter::resolveStored(AtenOp op, ArrayRef<int64_t> stored) {
 }
 
 /// The recorded type of a fresh result is what the rules give; one that is unresolved gets it.
-LogicalResult Promoter::checkResult(AtenOp op, unsigned index, std::optional<Element> given) {
+LogicalResult Promoter::checkResult(AtenOp op, unsigned index, std::optional<Element> given, PromotionRules by) {
   Value result = op->getResult(index);
   auto tensor = dyn_cast<RankedTensorType>(result.getType());
   if (!tensor) {
     return success(); // An undefined output.
   }
-  StringRef rules = context.rules == PromotionRules::Torch ? "torch" : "numpy";
+  StringRef rules = nameOf(by);
   if (!given) {
     return op.emitError() << "has a recorded result of " << tensor.getElementType() << ", but " << rules
                           << "'s promotion rules give an element outside core form";
@@ -261,6 +265,10 @@ LogicalResult Promoter::visitCall(AtenOp op) {
   auto mutated = op->getAttrOfType<DenseI64ArrayAttr>(kMutatedAttr);
   op->removeAttr(kMutatedAttr);
   TypeContext here = context;
+  if (auto rules = op->getAttrOfType<StringAttr>(kPromotionAttr)) {
+    here.rules = rulesOf(rules);
+    op->removeAttr(kPromotionAttr);
+  }
   if (auto type = op->getAttrOfType<TypeAttr>(kDefaultFloatAttr)) {
     here.defaultFloat = *elementOf(type.getValue());
     op->removeAttr(kDefaultFloatAttr);
@@ -273,7 +281,7 @@ LogicalResult Promoter::visitCall(AtenOp op) {
   ModuleCall call(op, rule, numbers);
   std::optional<Element> computed = rule.computed(call, here);
   for (unsigned i = 0; i < op->getNumResults(); ++i) {
-    if (!llvm::is_contained(stored, i) && failed(checkResult(op, i, rule.result(i, computed, call, here)))) {
+    if (!llvm::is_contained(stored, i) && failed(checkResult(op, i, rule.result(i, computed, call, here), here.rules))) {
       return failure();
     }
   }
@@ -344,8 +352,8 @@ struct Promote : sojourn::impl::PromoteBase<Promote> {
     ModuleOp module = getOperation();
     TypeContext context;
     auto text = module->getAttrOfType<StringAttr>(kPromotionAttr);
-    if (text && text.getValue() == "numpy") {
-      context = {PromotionRules::Numpy, Element::f64};
+    if (text && rulesOf(text) == PromotionRules::Numpy) {
+      context = kNumpyTypes;
     }
     if (auto type = module->getAttrOfType<TypeAttr>(kDefaultFloatAttr)) {
       context.defaultFloat = *elementOf(type.getValue());

@@ -8,12 +8,16 @@
 
 #include <array>
 #include <optional>
+#include <string_view>
 
 namespace sojourn {
 
 /// torch: categories (bool < integer < float < complex), and within the highest category tensors with dims beat 0-dim
 /// tensors beat numbers. Numpy: NumPy 2 (NEP 50), values fit (int32 + float32 = float64), numbers are weak.
 enum class PromotionRules : uint8_t { Torch, Numpy };
+
+/// As modules name them.
+constexpr std::string_view nameOf(PromotionRules rules) { return rules == PromotionRules::Torch ? "torch" : "numpy"; }
 
 /// What takes part in a promotion. A Number is a Python scalar (i1, i64, f64 or c128): it counts by its category only.
 /// NumPy makes no difference between ZeroDim and Tensor.

@@ -74,6 +74,8 @@ struct TypeContext {
   Element defaultFloat = Element::f32;
 };
 
+inline constexpr TypeContext kNumpyTypes{PromotionRules::Numpy, Element::f64};
+
 class TypeRule {
 public:
   explicit TypeRule(const TypeRow &row);

@@ -37,13 +37,13 @@ public:
     const ParsedTrace parsed = parse(trace_);
     Location unknown = builder_.getUnknownLoc();
     OwningOpRef<ModuleOp> module = ModuleOp::create(unknown);
-    (*module)->setAttr("sojourn.promotion", builder_.getStringAttr("torch"));
+    types_ = parsed.nodes.empty() ? TypeContext() : parsed.nodes.front().types;
+    (*module)->setAttr(kPromotionAttr, builder_.getStringAttr(nameOf(types_.rules)));
     (*module)->setAttr("sojourn.phase", builder_.getStringAttr("captured"));
     if (trace_.parties > 0) {
       (*module)->setAttr(kPartiesAttr, builder_.getI64IntegerAttr(trace_.parties));
     }
-    defaultFloat_ = parsed.nodes.empty() ? Element::f32 : parsed.nodes.front().defaultFloat;
-    (*module)->setAttr(kDefaultFloatAttr, TypeAttr::get(typeOf(&context_, defaultFloat_)));
+    (*module)->setAttr(kDefaultFloatAttr, TypeAttr::get(typeOf(&context_, types_.defaultFloat)));
     builder_.setInsertionPointToEnd(module->getBody());
     auto function = func::FuncOp::create(builder_, unknown, "step", builder_.getFunctionType({}, {}));
     Block *block = function.addEntryBlock();
@@ -309,8 +309,11 @@ private:
     }
     auto op = AtenOp::create(builder_, location, types, entry.name, operands, builder_.getArrayAttr(args),
                              builder_.getArrayAttr(names), mutates);
-    if (node.defaultFloat != defaultFloat_) {
-      op->setAttr(kDefaultFloatAttr, TypeAttr::get(typeOf(&context_, node.defaultFloat)));
+    if (node.types.rules != types_.rules) {
+      op->setAttr(kPromotionAttr, builder_.getStringAttr(nameOf(node.types.rules)));
+    }
+    if (node.types.defaultFloat != types_.defaultFloat) {
+      op->setAttr(kDefaultFloatAttr, TypeAttr::get(typeOf(&context_, node.types.defaultFloat)));
     }
     for (auto [i, result] : llvm::enumerate(node.results)) {
       if (result) {
@@ -344,7 +347,7 @@ private:
   std::vector<Value> slots_, runNumbers_, seeds_, tables_;
   size_t nextSlot_ = 0, nextSeed_ = 0;
   int64_t nextStorage_ = 0;
-  Element defaultFloat_ = Element::f32; ///< of the first op
+  TypeContext types_; ///< of the first op
 };
 
 } // namespace

@@ -32,7 +32,8 @@ public:
     stream_ = &trace_.words;
     for (at_ = 0; at_ < stream_->size();) {
       switch (static_cast<Record>(next())) {
-      case Record::Op: parseOp(); break;
+      case Record::Op: parseOp({PromotionRules::Torch, defaultFloat_}); break;
+      case Record::NumpyOp: parseOp(kNumpyTypes); break;
       case Record::DefaultFloat: defaultFloat_ = static_cast<Element>(next()); break;
       case Record::Outputs:
         parsed_.keep = parseList();
@@ -63,10 +64,10 @@ private:
     }
     return layout;
   }
-  void parseOp() {
+  void parseOp(TypeContext types) {
     Node node;
     node.entry = next();
-    node.defaultFloat = defaultFloat_;
+    node.types = types;
     Word count = next();
     for (Word i = 0; i < count; ++i) {
       node.arguments.push_back(parseArgument());

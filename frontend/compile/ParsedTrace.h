@@ -3,6 +3,7 @@
 #ifndef SOJOURN_FRONTEND_COMPILE_PARSEDTRACE_H
 #define SOJOURN_FRONTEND_COMPILE_PARSEDTRACE_H
 
+#include "dialect/elements/TypeRule.h"
 #include "frontend/recording/Trace.h"
 
 #include <optional>
@@ -28,7 +29,7 @@ struct Layout {
 
 struct Node {
   Word entry = 0;
-  Element defaultFloat = Element::f32;
+  TypeContext types;
   std::vector<Argument> arguments;
   std::vector<std::optional<Layout>> results;
 };

@@ -61,11 +61,12 @@ private:
 /// met in the middle of an op, hence their own stream. Ops:
 /// Op:      entry, argument count, arguments..., result count, results...
 ///          result: element, rank, sizes..., strides... (next storage id each), or -1 (undefined)
+/// NumpyOp: an op by NumPy's type rules, whose default dtype is f64; else as Op
 /// Outputs: keep count, storage ids..., publish count, storage ids..., trained count, storage ids...
 /// DefaultFloat: element, the process's default dtype from here on; f32 where a trace says nothing
 /// Tables are a third, small stream: name, rows (-1: any number), role (-1: of a single owner), column count, (name,
 /// element, rank, entry sizes...)...
-enum class Record : Word { Op = 1, Outputs = 2, DefaultFloat = 3 };
+enum class Record : Word { Op = 1, Outputs = 2, DefaultFloat = 3, NumpyOp = 4 };
 
 /// Kinds of inputs: State and Upload (dialect/Signature.h). The word of an input also has the place of a state.
 using InputKind = StepArg;

@@ -38,7 +38,8 @@ public:
     while (at_ < words_.size() && visitor_.goesOn()) {
       const size_t begin = at_;
       switch (static_cast<Record>(words_[at_++])) {
-      case Record::Op: op(begin); break;
+      case Record::Op:
+      case Record::NumpyOp: op(begin); break;
       case Record::DefaultFloat: visitor_.defaultFloat(static_cast<Element>(words_[at_++])); break;
       case Record::Outputs:
         visitor_.outputs(at_);

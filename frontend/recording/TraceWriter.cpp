@@ -2,6 +2,7 @@
 #include "frontend/recording/TraceWriter.h"
 
 #include "frontend/recording/RemoteDevice.h"
+#include "frontend/shapes/Shapes.h"
 
 #include <ATen/ATen.h>
 #include <c10/core/DefaultDtype.h>
@@ -10,8 +11,12 @@ namespace sojourn::frontend {
 
 void TraceWriter::beginOp(Word entry, size_t argumentCount, const Origin &origin) {
   open_.device().requireOpen();
-  trace_.setDefaultFloat(elementOf(c10::get_default_dtype_as_scalartype()));
-  trace_.push(Record::Op);
+  if (recordsByNumpy()) {
+    trace_.push(Record::NumpyOp);
+  } else {
+    trace_.setDefaultFloat(elementOf(c10::get_default_dtype_as_scalartype()));
+    trace_.push(Record::Op);
+  }
   trace_.push(entry);
   trace_.push(static_cast<Word>(argumentCount));
   trace_.origins.push_back(origin);

@@ -34,6 +34,11 @@ struct ViewMeta {
   at::ScalarType dtype = at::ScalarType::Undefined; ///< where it is not argument 0's; offset and strides count in it
 };
 
+/// Whether the calling thread's ops are recorded by NumPy's type rules.
+bool recordsByNumpy();
+/// From here on, or no longer; as it was before.
+bool recordByNumpy(bool on);
+
 using Arguments = c10::ArrayRef<c10::IValue>; // in schema order, defaults filled in
 
 /// What one overload returns. Sizes, strides and errors are a function of this folder's; dtypes come from the one table

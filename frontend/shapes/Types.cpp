@@ -7,6 +7,8 @@
 
 #include <c10/core/DefaultDtype.h>
 
+#include <utility>
+
 namespace sojourn::frontend {
 
 using namespace shapes;
@@ -114,7 +116,12 @@ private:
   c10::ArrayRef<int16_t> positions_;
 };
 
+thread_local bool byNumpy = false;
+
 TypeContext context() {
+  if (byNumpy) {
+    return kNumpyTypes;
+  }
   // Anything else than a float is no default dtype.
   return {PromotionRules::Torch, runtime::elementOf(c10::get_default_dtype_as_scalartype()).value_or(Element::f32)};
 }
@@ -124,6 +131,10 @@ ScalarType dtypeOf(std::optional<Element> element) {
 }
 
 } // namespace
+
+bool recordsByNumpy() { return byNumpy; }
+
+bool recordByNumpy(bool on) { return std::exchange(byNumpy, on); }
 
 ShapeRule::ShapeRule(const FunctionSchema &schema, Function function)
     : schema_(&schema), function_(function), types_(&TypeRule::of(functionalBase(baseName(schema)))) {
