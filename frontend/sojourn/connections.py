@@ -60,6 +60,11 @@ def session_at(device: torch.device):
     return next((session for session, _ in _open() if device.type == "owner" and session.index == device.index), None)
 
 
+def devices() -> list[torch.device]:
+    """The devices of the open connections."""
+    return [torch.device("owner", session.index) for session, _ in _open()]
+
+
 def mark_of(device: torch.device) -> str | None:
     """The text for files about the owner behind a device: its public key, and a random name of this connection."""
     return next((mark for session, mark in _open() if session.index == device.index), None)
