@@ -82,9 +82,7 @@ def is_remote(x) -> bool:
 
 def any_remote(arguments) -> bool:
     """Whether one of them is remote, or has a remote one in a list or a tuple."""
-    return any(
-        is_remote(x) or (isinstance(x, (list, tuple)) and any_remote(x)) for x in arguments
-    )
+    return any(is_remote(x) or (isinstance(x, (list, tuple)) and any_remote(x)) for x in arguments)
 
 
 def _device_among(x) -> torch.device | None:
@@ -136,7 +134,13 @@ def promoted(*arrays) -> list[torch.Tensor]:
 def _weak(x):
     if type(x) in (bool, int, float, complex):
         return x
-    return NUMPY[x.dtype] if isinstance(x, torch.Tensor) else dtype_of(x.dtype) if hasattr(x, "dtype") else numpy.asarray(x)
+    return (
+        NUMPY[x.dtype]
+        if isinstance(x, torch.Tensor)
+        else dtype_of(x.dtype)
+        if hasattr(x, "dtype")
+        else numpy.asarray(x)
+    )
 
 
 def asarray(a, dtype=None, order=None, *, device=None, copy=None, like=None) -> ndarray:

@@ -28,7 +28,9 @@ def dtype_of(dtype) -> numpy.dtype:
     found = numpy.dtype(dtype)
     found = found.newbyteorder("=")
     if found not in TORCH:
-        raise TypeError(f"dtype {found} is not held by owners; use bool, uint8, int8..int64, float16..float64, complex64 or complex128")
+        raise TypeError(
+            f"dtype {found} is not held by owners; use bool, uint8, int8..int64, float16..float64, complex64 or complex128"
+        )
     return found
 
 

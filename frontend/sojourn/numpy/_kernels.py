@@ -11,6 +11,9 @@ import torch
 
 from ._dtypes import COMPLEX, FLOATS, INTEGERS
 
+#: Kernels that take tensors of the dtypes which NumPy's loop computes in; the others may be given any operands.
+TENSORS_ONLY: set[Callable[..., Any]] = set()
+
 
 def _is_integer(x) -> bool:
     return x.dtype in INTEGERS if isinstance(x, torch.Tensor) else type(x) is int
@@ -18,7 +21,22 @@ def _is_integer(x) -> bool:
 
 def _sign(x):
     # torch gives 0 for NaN.
-    return torch.sgn(x) if x.dtype in COMPLEX else torch.where(torch.isnan(x), x, torch.sign(x)) if x.dtype in FLOATS else torch.sign(x)
+    return (
+        torch.sgn(x)
+        if x.dtype in COMPLEX
+        else torch.where(torch.isnan(x), x, torch.sign(x))
+        if x.dtype in FLOATS
+        else torch.sign(x)
+    )
+
+
+def _subtract(x, y):
+    if all(type(each) is bool or (isinstance(each, torch.Tensor) and each.dtype == torch.bool) for each in (x, y)):
+        raise TypeError(
+            "numpy boolean subtract, the `-` operator, is not supported, use the bitwise_xor, the `^` operator, or the "
+            "logical_xor function instead."
+        )
+    return torch.sub(x, int(y) if type(y) is bool else y)
 
 
 def _reciprocal(x):
@@ -49,14 +67,15 @@ def _heaviside(x, y):
 def _spacing(x):
     up = torch.nextafter(x, torch.full_like(x, math.inf))
     down = torch.nextafter(x, torch.full_like(x, -math.inf))
-    return torch.where(x >= 0, up - x, down - x)
+    # NumPy's halves are as far from zero's side as from the other.
+    return up - x if x.dtype == torch.float16 else torch.where(x >= 0, up - x, down - x)
 
 
 def _ldexp(x, n):
     # In two halves: 2 ** n alone may overflow.
     half = torch.div(n, 2, rounding_mode="floor")
     two = torch.full((), 2.0, dtype=x.dtype, device=x.device)
-    return x * two**half.to(x.dtype) * two ** (n - half).to(x.dtype)
+    return x * two ** half.to(x.dtype) * two ** (n - half).to(x.dtype)
 
 
 def _frexp(x):
@@ -75,6 +94,10 @@ def _frexp(x):
     return torch.where(usable, fraction, x), torch.where(usable, power, torch.zeros_like(power)).to(torch.int32)
 
 
+def _rint(x):
+    return torch.complex(torch.round(x.real), torch.round(x.imag)) if x.dtype in COMPLEX else torch.round(x)
+
+
 def _modf(x):
     whole = torch.trunc(x)
     fraction = torch.where(torch.isinf(x), torch.zeros_like(x), x - whole)
@@ -91,51 +114,76 @@ def _bitwise_count(x):
     return torch.sum((magnitude.unsqueeze(-1) >> bits) & 1, -1)
 
 
-def _gcd(x, y):
-    return torch.gcd(x, y)
+def _needs_dims(name: str, signature: str, *operands) -> None:
+    for number, x in enumerate(operands):
+        if not isinstance(x, torch.Tensor) or x.dim() == 0:
+            raise ValueError(
+                f"{name}: Input operand {number} does not have enough dimensions (has 0, gufunc core with signature "
+                f"{signature} requires 1)"
+            )
 
 
 def _matmul(x, y):
-    if x.dim() == 0 or y.dim() == 0:
-        raise ValueError(
-            f"matmul: Input operand {0 if x.dim() == 0 else 1} does not have enough dimensions "
-            "(has 0, gufunc core with signature (n?,k),(k,m?)->(n?,m?) requires 1)"
-        )
+    _needs_dims("matmul", "(n?,k),(k,m?)->(n?,m?)", x, y)
     if x.dtype == torch.bool:
         return torch.matmul(x.to(torch.int32), y.to(torch.int32)) != 0
     return torch.matmul(x, y)
 
 
 def _vecdot(x, y):
+    _needs_dims("vecdot", "(n),(n)->()", x, y)
     return _matmul(torch.conj(x).unsqueeze(-2).resolve_conj(), y.unsqueeze(-1)).squeeze(-1).squeeze(-1)
 
 
 def _matvec(x, y):
+    _needs_dims("matvec", "(m,n),(n)->(m)", x, y)
     return _matmul(x, y.unsqueeze(-1)).squeeze(-1)
 
 
 def _vecmat(x, y):
+    _needs_dims("vecmat", "(n),(n,m)->(m)", x, y)
     return _matmul(torch.conj(x).unsqueeze(-2).resolve_conj(), y).squeeze(-2)
 
 
-def _lexicographic(name: str) -> Callable[..., Any]:
-    kernel = getattr(torch, name)
+def _is_complex(x) -> bool:
+    return isinstance(x, complex) or (isinstance(x, torch.Tensor) and x.dtype in COMPLEX)
+
+
+def _parts(x, like):
+    """Real and imaginary part, and whether a part is NaN."""
+    x = x if isinstance(x, torch.Tensor) else _full(x, like)
+    real, imag = (x.real, x.imag) if x.dtype in COMPLEX else (x, torch.zeros_like(x))
+    return real, imag, torch.isnan(imag)
+
+
+def _ordered_complex(name: str, x, y):
+    """Complex numbers are ordered by real, then by imaginary part."""
+    (a, b, b_nan), (c, d, d_nan) = _parts(x, y), _parts(y, x)
+    strictly = torch.lt if name in ("lt", "le") else torch.gt
+    return (strictly(a, c) & ~b_nan & ~d_nan) | ((a == c) & getattr(torch, name)(b, d))
+
+
+def _extreme(name: str) -> Callable[..., Any]:
+    """Of the larger or the smaller of two; f-: NaN only where both are."""
+    kernel, ignores = getattr(torch, name), name.startswith("f")
+    order = "ge" if name in ("maximum", "fmax") else "le"
 
     def function(x, y):
-        if any(isinstance(each, torch.Tensor) and each.dtype in COMPLEX for each in (x, y)):
-            raise TypeError(f"{name} of complex arrays is not supported: order them by np.sort_complex, or by abs")
-        # torch.maximum takes tensors only.
-        like = x if isinstance(x, torch.Tensor) else y
-        number = [each if isinstance(each, torch.Tensor) else _full(each, like) for each in (x, y)]
-        return kernel(*number)
+        if not _is_complex(x):
+            return kernel(x, y)
+        return torch.where(_ordered_complex(order, x, y) | torch.isnan(y if ignores else x), x, y)
 
-    return function
+    return _tensors(function)
 
 
 def _full(number, like):
     """A Python number as a tensor of the type that it has beside `like`: weak."""
     if isinstance(number, complex):
-        dtype = torch.complex128 if like.dtype not in COMPLEX and like.dtype not in FLOATS else _COMPLEX_OF.get(like.dtype, like.dtype)
+        dtype = (
+            torch.complex128
+            if like.dtype not in COMPLEX and like.dtype not in FLOATS
+            else _COMPLEX_OF.get(like.dtype, like.dtype)
+        )
     elif isinstance(number, float):
         dtype = like.dtype if like.dtype in FLOATS or like.dtype in COMPLEX else torch.float64
     else:
@@ -165,13 +213,12 @@ def _ordered(kernel: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _tensors(kernel: Callable[..., Any]) -> Callable[..., Any]:
-    """Of an operator that takes no Python number."""
+    """Of an operator that takes no Python number, and whose operands are converted before it."""
 
     def function(x, y):
-        like = x if isinstance(x, torch.Tensor) else y
-        x, y = (each if isinstance(each, torch.Tensor) else _full(each, like) for each in (x, y))
         return kernel(x, y)
 
+    TENSORS_ONLY.add(function)
     return function
 
 
@@ -181,31 +228,37 @@ def _logical(name: str) -> Callable[..., Any]:
     def function(x, y):
         truths = (each != 0 if isinstance(each, torch.Tensor) and each.dtype != torch.bool else each for each in (x, y))
         like = x if isinstance(x, torch.Tensor) else y
-        x, y = (each if isinstance(each, torch.Tensor) else torch.full((), bool(each), device=like.device) for each in truths)
+        x, y = (
+            each if isinstance(each, torch.Tensor) else torch.full((), bool(each), device=like.device)
+            for each in truths
+        )
         return kernel(x, y)
 
     return function
 
 
 def _compare(name: str) -> Callable[..., Any]:
-    kernel, turned = getattr(torch, name), getattr(torch, {"lt": "gt", "gt": "lt", "le": "ge", "ge": "le"}.get(name, name))
+    kernel, turned = (
+        getattr(torch, name),
+        getattr(torch, {"lt": "gt", "gt": "lt", "le": "ge", "ge": "le"}.get(name, name)),
+    )
 
     def function(x, y):
-        if not isinstance(x, torch.Tensor):
-            return turned(y, x)
-        return kernel(x, y)
+        if name not in ("eq", "ne") and (_is_complex(x) or _is_complex(y)):
+            return _ordered_complex(name, x, y)
+        return kernel(x, y) if isinstance(x, torch.Tensor) else turned(y, x)
 
     return function
 
 
 TABLE: dict[str, Callable[..., Any]] = {
     # arithmetic
-    "add": _either(torch.add), "subtract": _ordered(torch.sub), "multiply": _either(torch.mul),
+    "add": _either(torch.add), "subtract": _ordered(_subtract), "multiply": _either(torch.mul),
     "divide": _ordered(torch.true_divide),
     "floor_divide": _ordered(torch.floor_divide), "remainder": _ordered(torch.remainder), "fmod": _tensors(torch.fmod), "power": _power,
     "float_power": _ordered(torch.float_power), "divmod": _ordered(_divmod), "negative": torch.neg, "positive": torch.clone,
     "absolute": torch.abs, "fabs": torch.abs, "sign": _sign, "square": torch.square, "reciprocal": _reciprocal,
-    "gcd": _tensors(_gcd), "lcm": _tensors(torch.lcm), "heaviside": _tensors(_heaviside),
+    "gcd": _tensors(torch.gcd), "lcm": _tensors(torch.lcm), "heaviside": _tensors(_heaviside),
     "conjugate": lambda x: torch.conj(x).resolve_conj() if x.dtype in COMPLEX else torch.clone(x),
     # products of matrices and vectors
     "matmul": _matmul, "vecdot": _vecdot, "matvec": _matvec, "vecmat": _vecmat,
@@ -219,15 +272,15 @@ TABLE: dict[str, Callable[..., Any]] = {
     "arccosh": torch.acosh, "arctanh": torch.atanh, "arctan2": _tensors(torch.atan2), "hypot": _tensors(torch.hypot),
     "degrees": torch.rad2deg, "radians": torch.deg2rad, "rad2deg": torch.rad2deg, "deg2rad": torch.deg2rad,
     # rounding
-    "rint": torch.round, "floor": torch.floor, "ceil": torch.ceil, "trunc": torch.trunc, "modf": _modf,
+    "rint": _rint, "floor": torch.floor, "ceil": torch.ceil, "trunc": torch.trunc, "modf": _modf,
     "frexp": _frexp, "ldexp": _tensors(_ldexp), "copysign": _tensors(torch.copysign),
     "nextafter": _tensors(torch.nextafter), "spacing": _spacing,
     # comparisons and truth
     "equal": _compare("eq"), "not_equal": _compare("ne"), "less": _compare("lt"), "less_equal": _compare("le"),
     "greater": _compare("gt"), "greater_equal": _compare("ge"), "logical_and": _logical("logical_and"),
     "logical_or": _logical("logical_or"), "logical_xor": _logical("logical_xor"), "logical_not": torch.logical_not,
-    "maximum": _lexicographic("maximum"), "minimum": _lexicographic("minimum"), "fmax": _lexicographic("fmax"),
-    "fmin": _lexicographic("fmin"), "isnan": torch.isnan, "isinf": torch.isinf, "isfinite": torch.isfinite,
+    "maximum": _extreme("maximum"), "minimum": _extreme("minimum"), "fmax": _extreme("fmax"),
+    "fmin": _extreme("fmin"), "isnan": torch.isnan, "isinf": torch.isinf, "isfinite": torch.isfinite,
     "signbit": torch.signbit,
     # bits
     "bitwise_and": _either(torch.bitwise_and), "bitwise_or": _either(torch.bitwise_or), "bitwise_xor": _either(torch.bitwise_xor),

@@ -12,7 +12,7 @@ import torch
 
 from . import _kernels as kernels
 from ._array import ndarray, wrap
-from ._convert import _device_among, axes_of, axis_of, by_numpy, is_remote, tensor, upload
+from ._convert import _device_among, axes_of, axis_of, by_numpy, is_remote, tensor
 from ._dtypes import INTEGERS, NUMPY, dtype_of, torch_dtype
 
 _NUMBERS = (bool, int, float, complex)
@@ -108,26 +108,39 @@ class ufunc:
     def _compute(self, operands):
         """The result, or the tuple of results, as torch tensors."""
         key = tuple(map(_key, operands))
-        isNew = key not in self._plans
+        is_new = key not in self._plans
         plan = self._plan(operands)
         if plan.limits is not None:
             operands = self._checked(operands, plan.limits)
-        if isNew and self.nout == 1:
+        if is_new and self._lets_recorder_promote(plan, operands):
             # Where the recorder's rules give NumPy's dtype, the promotion pass makes the casts.
             try:
                 result = by_numpy(self._function, *operands)
                 if result.dtype == plan.result[0]:
                     plan.casts = None
                     return result
-            except (TypeError, RuntimeError, NotImplementedError):
+            except (RuntimeError, NotImplementedError):
                 pass  # torch has no such loop; NumPy has converted operands
         if plan.casts is None:
             return by_numpy(self._function, *operands)
-        cast = [x.to(to) if isinstance(x, torch.Tensor) else x for x, to in zip(operands, plan.casts)]
+        device = next(x.device for x in operands if isinstance(x, torch.Tensor) and x.device.type == "owner")
+        cast = [self._converted(x, to, device) for x, to in zip(operands, plan.casts)]
         result = by_numpy(self._function, *cast)
         if self.nout == 1:
             return result if result.dtype == plan.result[0] else result.to(plan.result[0])
         return tuple(x if x.dtype == to else x.to(to) for x, to in zip(result, plan.result))
+
+    def _lets_recorder_promote(self, plan, operands) -> bool:
+        # Of booleans torch computes other things than NumPy, which takes them for int8.
+        is_bool = plan.casts[0] != torch.bool and any(
+            isinstance(x, torch.Tensor) and x.dtype == torch.bool for x in operands
+        )
+        return self.nout == 1 and not is_bool and self._function not in kernels.TENSORS_ONLY
+
+    def _converted(self, x, to, device):
+        if isinstance(x, torch.Tensor):
+            return x if x.dtype == to else x.to(to)
+        return torch.full((), x, dtype=to, device=device) if self._function in kernels.TENSORS_ONLY else x
 
     def _checked(self, operands, limits):
         outside = next((x for x in operands if type(x) is int and not limits.min <= x <= limits.max), None)
@@ -163,6 +176,8 @@ class ufunc:
         operands = [self._operand(x, device) for x in args]
         if all(not isinstance(x, torch.Tensor) or x.device.type == "cpu" for x in operands):
             operands = [tensor(x, device=device) for x in args]
+        if casting not in ("same_kind", "unsafe"):
+            self._types(operands, dtype, casting)  # raises where an operand may not be converted
         results = self._cast(operands, dtype, casting) if dtype is not None else self._compute(operands)
         results = (results,) if isinstance(results, torch.Tensor) else tuple(results)
         if out is None and where is True:
@@ -181,9 +196,8 @@ class ufunc:
 
     def _cast(self, operands, dtype, casting):
         types = self._types(operands, dtype, casting)
-        cast = [
-            x.to(torch_dtype(to)) if isinstance(x, torch.Tensor) else x for x, to in zip(operands, types)
-        ]
+        device = next(x.device for x in operands if isinstance(x, torch.Tensor) and x.device.type == "owner")
+        cast = [self._converted(x, torch_dtype(to), device) for x, to in zip(operands, types)]
         results = by_numpy(self._function, *cast)
         results = (results,) if isinstance(results, torch.Tensor) else results
         return tuple(x.to(torch_dtype(to)) for x, to in zip(results, types[self.nin :]))
@@ -191,7 +205,9 @@ class ufunc:
     def _written(self, results, out, where, casting) -> tuple[ndarray, ...]:
         mask = None if where is True else tensor(where, device=results[0].device)
         if mask is not None and mask.dtype != torch.bool:
-            raise TypeError(f"Cannot cast array data from {NUMPY[mask.dtype]!r} to dtype('bool') according to the rule 'safe'")
+            raise TypeError(
+                f"Cannot cast array data from {NUMPY[mask.dtype]!r} to dtype('bool') according to the rule 'safe'"
+            )
         given = []
         for result, target in zip(results, out):
             if target is None:
@@ -244,7 +260,11 @@ class ufunc:
         axes = axes_of(axis, found.dim())
         if where is not True:
             raise NotImplementedError(f"{self.__name__}.reduce: where= is not supported; multiply or select before")
-        flat = torch.movedim(found, axes, tuple(range(len(axes)))).flatten(0, len(axes) - 1) if axes else found.unsqueeze(0)
+        flat = (
+            torch.movedim(found, axes, tuple(range(len(axes)))).flatten(0, len(axes) - 1)
+            if axes
+            else found.unsqueeze(0)
+        )
         parts = [wrap(part) for part in flat.unbind()]
         if initial is not numpy._NoValue and initial is not None:
             parts.insert(0, initial)
@@ -344,7 +364,11 @@ def _all() -> dict[str, ufunc]:
     for name, function in kernels.TABLE.items():
         host = getattr(numpy, name)
         made[host.__name__] = ufunc(host, function, truth=host.__name__ in kernels.COMPARISONS)
-    return {name: made[getattr(numpy, name).__name__] for name in dir(numpy) if isinstance(getattr(numpy, name), numpy.ufunc) and getattr(numpy, name).__name__ in made}
+    return {
+        name: made[getattr(numpy, name).__name__]
+        for name in dir(numpy)
+        if isinstance(getattr(numpy, name), numpy.ufunc) and getattr(numpy, name).__name__ in made
+    }
 
 
 #: By all names that NumPy has for them.
