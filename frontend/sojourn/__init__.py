@@ -29,6 +29,7 @@ from . import device as _device
 from . import errors as _errors
 from . import foreign as _foreign
 from . import module as _module
+from . import protocols as _protocols
 from . import reads as _reads
 from . import safetensors_files as _safetensors_files
 from . import serialization as _serialization
@@ -74,6 +75,7 @@ _sojourn.install(
 )
 _device.install()
 _tensor.install()
+_protocols.install()
 _storage.install()
 _module.install()
 _data.install()

@@ -7,6 +7,7 @@ from ._array import ndarray
 from ._convert import asarray, on
 from ._ufuncs import ALL as _UFUNCS, ufunc
 
+universal_functions = _UFUNCS
 globals().update(_UFUNCS)
 _operators.install()
 for _file in sorted(_pathlib.Path(__file__).parent.glob("_*.py")):

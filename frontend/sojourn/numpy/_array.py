@@ -97,6 +97,21 @@ class ndarray:
 
         return namespace
 
+    def __array_ufunc__(self, ufunc, method, *inputs, **options):
+        from . import universal_functions
+
+        known = universal_functions.get(ufunc.__name__)
+        if known is None:
+            raise TypeError(
+                f"the universal function {ufunc.__name__} is not part of sojourn.numpy; nothing was computed"
+            )
+        return getattr(known, method)(*inputs, **options)
+
+    def __array_function__(self, function, types, args, kwargs):
+        from ..protocols import call_by_name
+
+        return call_by_name(function, args, kwargs)
+
     def __len__(self) -> int:
         if self._t.dim() == 0:
             raise TypeError("len() of unsized object")
@@ -294,9 +309,15 @@ def asarray_of(tensor: torch.Tensor) -> ndarray:
     return asarray(tensor)
 
 
+def _unflattened(children, _):
+    """Of a tree whose tensors were published: their values are no remote array."""
+    (child,) = children
+    return wrap(child) if isinstance(child, torch.Tensor) and child.device.type == "owner" else child
+
+
 pytree.register_pytree_node(
     ndarray,
     lambda array: ([array._t], None),
-    lambda children, _: wrap(children[0]) if isinstance(children[0], torch.Tensor) else children[0],
+    _unflattened,
     serialized_type_name="sojourn.numpy.ndarray",
 )

@@ -91,6 +91,13 @@ def _device_among(x) -> torch.device | None:
     return x.device if is_remote(x) else None
 
 
+def detached(x: torch.Tensor) -> torch.Tensor:
+    """The tensor, which has no graph: no function of the namespace records one."""
+    if x.requires_grad:
+        raise RuntimeError("an array of a tensor that requires grad would lose its graph; use tensor.detach()")
+    return x.detach()
+
+
 def upload(x, device: torch.device) -> torch.Tensor:
     """A host array, a number or a nesting of lists, some of them remote, as a tensor at the device."""
     if isinstance(x, (list, tuple)) and any_remote(x):
@@ -99,7 +106,7 @@ def upload(x, device: torch.device) -> torch.Tensor:
         return torch.stack([part.to(dtype) for part in parts])
     if isinstance(x, torch.Tensor):
         dtype_of(x.dtype)
-        return x.detach().to(device)
+        return detached(x).to(device)
     host = numpy.asarray(x)
     dtype = dtype_of(host.dtype)
     if not host.dtype.isnative or host.dtype != dtype or not host.flags.writeable or any(s < 0 for s in host.strides):
@@ -113,7 +120,7 @@ def tensor(x, dtype=None, device: torch.device | None = None) -> torch.Tensor:
         found = x._t
     elif isinstance(x, torch.Tensor) and x.device.type == "owner":
         dtype_of(x.dtype)
-        found = x.detach()
+        found = detached(x)
     else:
         found = upload(x, device or _device_among(x) or place())
     return found if dtype is None or found.dtype == dtype else found.to(dtype)

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import math
 import operator
 from typing import Any
 
@@ -12,14 +11,12 @@ import torch
 
 from ._array import ndarray, wrap
 from ._convert import any_remote, is_remote, tensor
-from ._dtypes import COMPLEX, NUMPY, TORCH
+from ._dtypes import COMPLEX, NUMPY
 
 __all__: list[str] = []
 
 _NUMBERS = (bool, int, float, complex, numpy.generic)
-_VALID = (
-    "only integers, slices (`:`), ellipsis (`...`), numpy.newaxis (`None`) and integer or boolean arrays are valid indices"
-)
+_VALID = "only integers, slices (`:`), ellipsis (`...`), numpy.newaxis (`None`) and integer or boolean arrays are valid indices"
 _index = torch.ops.aten.index.Tensor
 _index_put = torch.ops.aten.index_put_.default
 
@@ -27,15 +24,18 @@ _index_put = torch.ops.aten.index_put_.default
 class _Plan:
     """A key of one shape: a view by integers, slices and new axes, in which the index arrays choose."""
 
-    __slots__ = ("basic", "chosen", "common", "flips", "place", "ranks")
+    __slots__ = ("basic", "chosen", "common", "copies", "flips", "masked", "place", "ranks", "single")
 
     def __init__(self):
         self.basic: list[Any] = []
         self.flips: list[int] = []  # dims of the view that the key takes backwards
         self.chosen: list[tuple[int, Any]] = []  # (first dim in the view, a host array of int64 or a remote tensor)
         self.place = 0  # where NumPy puts the dims of the index arrays, among the dims that they leave
-        self.common: tuple[int, ...] | None = ()  # the shape of the index arrays together; None: depends on values
+        self.common: tuple[int | None, ...] = ()  # the shape of the index arrays together; None: depends on values
         self.ranks = 0  # how many dims that are
+        self.masked = False  # one mask of all dims is the key
+        self.single = False  # integers alone are the key, and name one element
+        self.copies = False
 
     def view(self, t: torch.Tensor) -> torch.Tensor:
         return t[tuple(self.basic)] if self.basic else t
@@ -81,7 +81,7 @@ def get(array: ndarray, key) -> ndarray:
     if plan.flips:
         view = view.flip(plan.flips)
     if not plan.chosen:
-        return wrap(view if view is not t else t.view(t.shape))
+        return wrap(view.clone() if plan.copies else view)
     found = _index(view, plan.indices(view))
     native = plan.torch_place()
     if native != plan.place and plan.ranks:
@@ -108,8 +108,10 @@ def _write(t: torch.Tensor, key, value, adds: bool) -> None:
     number = _number(value, t.dtype)
     if not plan.chosen:
         if number is None:
-            found = _fitted(_operand(value, t), tuple(view.shape), "could not broadcast input array from shape {} into shape {}")
-            found = _turned(found, view.dim(), plan.flips)
+            found = _operand(value, t)
+            if plan.single and found.dim():
+                raise ValueError("setting an array element with a sequence.")
+            found = _turned(_into(found, tuple(view.shape)), view.dim(), plan.flips)
             if adds:
                 view.add_(found)
             else:
@@ -126,20 +128,17 @@ def _write(t: torch.Tensor, key, value, adds: bool) -> None:
         taken = {dim + k for dim, index in plan.chosen for k in range(_width(index))}
         left = [dim for dim in range(view.dim()) if dim not in taken]
         rank = len(left) + plan.ranks
-        if plan.common is not None:
-            sizes = [view.shape[dim] for dim in left]
-            shape = (*sizes[: plan.place], *plan.common, *sizes[plan.place :])
-            found = _fitted(found, shape, "shape mismatch: value array of shape {} could not be broadcast to indexing result of shape {}")
-        elif found.dim() > rank:
-            found = _shortened(found, rank)
+        sizes = [view.shape[dim] for dim in left]
+        shape = (*sizes[: plan.place], *plan.common, *sizes[plan.place :])
+        if plan.masked:
+            _check_values(found, plan.common[0])
+        found = _into(found, shape) if plan.common == () else _chosen_into(found, shape)
         flips = [left.index(dim) for dim in plan.flips if dim in left]
         found = _turned(found, rank, [dim if dim < plan.place else dim + plan.ranks for dim in flips])
         native = plan.torch_place()
         if native != plan.place and plan.ranks and found.dim():
             full = found[(None,) * (rank - found.dim())]
             found = full.movedim(_block(plan.place, plan.ranks), _block(native, plan.ranks))
-    backwards = [dim for dim in plan.flips if any(dim == at for at, _ in plan.chosen)]
-    assert not backwards  # a dim has a slice or an index array
     _index_put(view, plan.indices(view), found, adds)
 
 
@@ -184,16 +183,44 @@ def _shortened(value: torch.Tensor, rank: int) -> torch.Tensor:
     return value[(0,) * extra] if extra else value
 
 
-def _fitted(value: torch.Tensor, shape: tuple[int, ...], text: str) -> torch.Tensor:
+def _fits(value: torch.Tensor, shape: tuple[int | None, ...]) -> bool:
+    offset = len(shape) - value.dim()
+    return offset >= 0 and all(n == 1 or shape[offset + k] in (n, None) for k, n in enumerate(value.shape))
+
+
+def _into(value: torch.Tensor, shape: tuple[int | None, ...]) -> torch.Tensor:
     short = _shortened(value, len(shape))
-    offset = len(shape) - short.dim()
-    if offset < 0 or any(n not in (1, shape[offset + k]) for k, n in enumerate(short.shape)):
-        raise ValueError(text.format(_shown(value.shape), _shown(shape)))
+    if not _fits(short, shape):
+        raise ValueError(f"could not broadcast input array from shape {_shown(short.shape)} into shape {_shown(shape)}")
     return short
 
 
+def _chosen_into(value: torch.Tensor, shape: tuple[int | None, ...]) -> torch.Tensor:
+    short = _shortened(value, len(shape))
+    if not _fits(short, shape):
+        raise ValueError(
+            f"shape mismatch: value array of shape {_shown(value.shape)} could not be broadcast to indexing result "
+            f"of shape {_shown(shape)}"
+        )
+    return short
+
+
+def _check_values(value: torch.Tensor, count: int | None) -> None:
+    """Of a write through one mask, which has `count` ones."""
+    if value.dim() > 1:
+        raise TypeError(
+            "NumPy boolean array indexing assignment requires a 0 or 1-dimensional input, input has "
+            f"{value.dim()} dimensions"
+        )
+    if value.dim() and count is not None and value.shape[0] not in (1, count):
+        raise ValueError(
+            f"NumPy boolean array indexing assignment cannot assign {value.shape[0]} input values to the {count} "
+            "output values where the mask is true"
+        )
+
+
 def _shown(shape) -> str:
-    return str(tuple(shape)).replace(" ", "")
+    return str(tuple("?" if n is None else n for n in shape)).replace(" ", "").replace("'", "")
 
 
 def _turned(value: torch.Tensor, rank: int, flips: list[int]) -> torch.Tensor:
@@ -269,6 +296,12 @@ def _plan(shape: torch.Size, key) -> _Plan:
     if dots > 1:
         raise IndexError("an index can only have a single ellipsis ('...')")
     plan = _Plan()
+    if len(items) == 1 and isinstance(items[0], (numpy.ndarray, torch.Tensor)):
+        plan.masked = items[0].ndim == len(shape) > 0 and items[0].dtype in (torch.bool, numpy.bool_)
+    for k, item in enumerate(items):
+        if isinstance(item, numpy.ndarray) and item.ndim == 0 and item.dtype != bool:
+            items[k], plan.copies = int(item), True
+    plan.single = len(items) == len(shape) > 0 and all(type(item) is int for item in items)
     axis, dim = 0, 0  # of the array, of the view
     runs = 0  # stretches of index arrays and integers
     inside = False
@@ -320,7 +353,9 @@ def _choose(plan: _Plan, item, shape: torch.Size, axis: int, dim: int) -> tuple[
     isMask = item.dtype in (torch.bool, numpy.bool_)
     if isMask and item.ndim == 0:  # a new axis of one entry, chosen or not
         plan.basic.append(None)
-        plan.chosen.append((dim, item.reshape(1) if isinstance(item, torch.Tensor) else numpy.zeros(int(item), numpy.int64)))
+        plan.chosen.append(
+            (dim, item.reshape(1) if isinstance(item, torch.Tensor) else numpy.zeros(int(item), numpy.int64))
+        )
         return axis, dim + 1
     width = item.ndim if isMask else 1
     plan.basic += [slice(None)] * width
@@ -349,8 +384,8 @@ def _join(plan: _Plan) -> None:
         plan.common = numpy.broadcast_shapes(*shapes)
     except ValueError:
         raise IndexError(
-            f"shape mismatch: indexing arrays could not be broadcast together with shapes {' '.join(map(_shown, shapes))}"
+            f"shape mismatch: indexing arrays could not be broadcast together with shapes {' '.join(map(_shown, shapes))} "
         ) from None
     plan.ranks = max(len(plan.common), 1 if masks else 0)
     if masks:
-        plan.common = None
+        plan.common = (None,) * plan.ranks

@@ -12,7 +12,7 @@ import torch
 
 from . import _kernels as kernels
 from ._array import ndarray, wrap
-from ._convert import _device_among, axes_of, axis_of, by_numpy, is_remote, tensor
+from ._convert import _device_among, axes_of, axis_of, by_numpy, detached, is_remote, tensor
 from ._dtypes import INTEGERS, NUMPY, dtype_of, torch_dtype
 
 _NUMBERS = (bool, int, float, complex)
@@ -64,7 +64,7 @@ class ufunc:
                 operands.append(x)
             elif isinstance(x, torch.Tensor) and x.device.type == "owner":
                 remote = True
-                operands.append(x.detach())
+                operands.append(detached(x))
             else:
                 return self._general(args, kwargs)
         if not remote:

@@ -1,0 +1,114 @@
+# SPDX-License-Identifier: Apache-2.0
+"""NumPy's own functions and arrays where they meet remote tensors and arrays; host tensors as without Sojourn."""
+
+import json
+import os
+import pathlib
+import subprocess
+import sys
+
+import numpy
+import pytest
+import torch
+from arrays_support import difference, draw, host
+
+import sojourn
+import sojourn.numpy as np
+
+HERE = pathlib.Path(__file__).parent
+
+
+def _results(*arguments: str) -> dict:
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    ran = subprocess.run(
+        [sys.executable, str(HERE / "host_operators.py"), *arguments], env=environment, capture_output=True, text=True
+    )
+    assert ran.returncode == 0, ran.stderr[-2000:]
+    return json.loads(ran.stdout)
+
+
+def test_host_tensors_are_as_without_sojourn():
+    """All operators, in both orders, universal functions and functions, with the texts of errors."""
+    plain, ours = _results(), _results("sojourn")
+    assert len(plain) > 10_000
+    assert {k: (v, ours.get(k)) for k, v in plain.items() if ours.get(k) != v} == {}
+
+
+SIGNS = ("+", "-", "*", "/", "//", "%", "**", "<", "<=", "==", "!=", ">", ">=")
+
+
+@pytest.mark.parametrize("sign", [*SIGNS, "&", "|", "^", "<<", ">>", "@"])
+@pytest.mark.parametrize("kind", ["tensor", "array"])
+def test_operators_with_an_array_of_numpys(sign, kind, rng, there):
+    is_bits = sign in ("&", "|", "^", "<<", ">>")
+    x = draw(rng, "int64" if is_bits else "float32", (3, 3))
+    y = numpy.abs(draw(rng, "int32" if is_bits else "float64", (3, 3))) + (1 if is_bits else 1.0)
+    remote = torch.from_numpy(x).to(there.device) if kind == "tensor" else np.asarray(x)
+    sojourn.flush()
+    before = sojourn.counters()["reads"]
+    for left, right, a, b in ((remote, y, x, y), (y, remote, y, x)):
+        if sign in ("<<", ">>") and a is y:
+            continue  # by negative numbers of bits
+        found = eval(f"left {sign} right")
+        assert isinstance(found, torch.Tensor if kind == "tensor" else np.ndarray) and found.device == there.device
+        with numpy.errstate(all="ignore"):
+            expected = eval(f"a {sign} b")
+        assert sojourn.counters()["reads"] == before, "a value was read"
+        value = numpy.asarray(found)
+        before = sojourn.counters()["reads"]
+        assert not difference(value, expected)
+
+
+def test_functions_of_numpy_record(rng, there):
+    x = draw(rng, "float64", (4, 3))
+    remote = torch.from_numpy(x).to(there.device)
+    calls = [
+        lambda v: numpy.exp(v), lambda v: numpy.mean(v, axis=0), lambda v: numpy.concatenate([v, v]),
+        lambda v: numpy.add(v, numpy.ones(3)), lambda v: numpy.linalg.norm(v), lambda v: numpy.where(v > 0, v, 0.0),
+        lambda v: numpy.add.reduce(v), lambda v: numpy.std(v), lambda v: numpy.sort(v, axis=1),
+        lambda v: numpy.einsum("ij,kj->ik", v, v), lambda v: numpy.fft.fft(v), lambda v: numpy.modf(v),
+    ]  # fmt: skip
+    sojourn.flush()
+    before = sojourn.counters()["reads"]
+    made = [(call(remote), call(np.asarray(remote)), call(x)) for call in calls]
+    assert sojourn.counters()["reads"] == before, "a value was read"
+    for tensors, arrays, expected in made:
+        first = tensors[0] if isinstance(tensors, tuple) else tensors
+        assert isinstance(first, torch.Tensor) and first.device == there.device
+        assert isinstance(arrays[0] if isinstance(arrays, tuple) else arrays, np.ndarray)
+        assert not difference(host(arrays), expected)
+        assert not difference([each.cpu().numpy() for each in tensors] if isinstance(tensors, tuple) else tensors.cpu().numpy(),
+                              expected)  # fmt: skip
+
+
+def test_a_function_that_is_missing_reads_nothing(there):
+    x = torch.ones(3).to(there.device)
+    with pytest.raises(TypeError, match=r"numpy.savetxt is not part of sojourn.numpy, and nothing was read"):
+        numpy.savetxt("nothing.txt", x)
+    with pytest.raises(TypeError, match=r"isnat is not part of sojourn.numpy"):
+        numpy.isnat(x)
+
+
+def test_a_tensor_with_a_graph_is_refused(there):
+    x = torch.ones(3, requires_grad=True, device=there.device)
+    with pytest.raises(RuntimeError, match="requires grad"):
+        numpy.exp(x)
+    with pytest.raises(RuntimeError, match="requires grad"):
+        np.asarray(x)
+    assert np.asarray(x.detach()).shape == (3,)
+
+
+def test_the_namespace_is_the_array_apis(there):
+    x = torch.ones(3).to(there.device)
+    assert x.__array_namespace__() is np and np.asarray(x).__array_namespace__(api_version="2024.12") is np
+    assert not hasattr(torch.ones(3), "__array_namespace__")
+    with pytest.raises(ValueError, match="array API version"):
+        np.asarray(x).__array_namespace__(api_version="1999.1")
+
+
+def test_memory_is_shared_both_ways(there):
+    tensor = torch.zeros(3).to(there.device)
+    array = np.asarray(tensor)
+    array += 1.0
+    array.tensor.mul_(2.0)
+    assert tensor.tolist() == [2.0, 2.0, 2.0]
