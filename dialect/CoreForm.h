@@ -18,6 +18,7 @@ class FuncOp;
 namespace sojourn {
 
 /// Attributes of the module, of the arguments and of the results of `@step`. The module alone carries the signature.
+/// The promotion rules that a trace was recorded by; an op has one if it differs, until promotion.
 inline constexpr llvm::StringLiteral kPromotionAttr = "sojourn.promotion";
 /// The default dtype that a trace was recorded under, a float type; an op has one if it differs. Promotion takes it
 /// off: casts say everything from there on.

@@ -138,3 +138,25 @@ module attributes {sojourn.default_float = f16, sojourn.phase = "functional", so
     return %w, %r#1, %e : tensor<2x!sojourn.unresolved>, tensor<!sojourn.unresolved>, tensor<4x!sojourn.unresolved>
   }
 }
+
+// -----
+
+// Rules of a call that differ from the module's, in both directions; results without a type get theirs.
+module attributes {sojourn.default_float = f64, sojourn.phase = "functional", sojourn.promotion = "numpy"} {
+  // CHECK-LABEL: func.func @step
+  // CHECK-NOT: sojourn.promotion
+  func.func @step(%i: tensor<4xi32> {sojourn.kind = "upload"}, %x: tensor<4xf32> {sojourn.kind = "upload"})
+      -> (tensor<4x!sojourn.unresolved> {sojourn.result = "keep"}, tensor<4xf32> {sojourn.result = "keep"},
+          tensor<4xf32> {sojourn.result = "keep"}) {
+    // CHECK: sojourn.aten "aten.mul.Tensor"({{.*}}) {{.*}} : (tensor<4xf64>, tensor<4xf64>) -> tensor<4xf64>
+    %a = sojourn.aten "aten.mul.Tensor"(%i, %x) {args = [#sojourn.operand<0>, #sojourn.operand<1>], names = ["self", "other"]}
+      : (tensor<4xi32>, tensor<4xf32>) -> tensor<4x!sojourn.unresolved>
+    // CHECK: sojourn.aten "aten.mul.Tensor"({{.*}}) {{.*}} : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+    %b = sojourn.aten "aten.mul.Tensor"(%i, %x) {args = [#sojourn.operand<0>, #sojourn.operand<1>], names = ["self", "other"],
+      sojourn.promotion = "torch"} : (tensor<4xi32>, tensor<4xf32>) -> tensor<4xf32>
+    // CHECK: sojourn.aten "aten.exp"({{.*}}) {{.*}} : (tensor<4xf32>) -> tensor<4xf32>
+    %c = sojourn.aten "aten.exp"(%i) {args = [#sojourn.operand<0>], names = ["self"],
+      sojourn.default_float = f32, sojourn.promotion = "torch"} : (tensor<4xi32>) -> tensor<4xf32>
+    return %a, %b, %c : tensor<4x!sojourn.unresolved>, tensor<4xf32>, tensor<4xf32>
+  }
+}

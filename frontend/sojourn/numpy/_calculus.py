@@ -118,8 +118,9 @@ def _slope(f: torch.Tensor, axis: int, spacing, edge_order: int) -> torch.Tensor
         begin = _edge(x[..., :3].flip(-1), steps[1], steps[0], -1.0)
         end = _edge(x[..., -3:], steps[-2], steps[-1], 1.0)
     else:
-        begin = (-1.5 * x[..., 0] + 2.0 * x[..., 1] - 0.5 * x[..., 2]) / steps
-        end = (0.5 * x[..., -3] - 2.0 * x[..., -2] + 1.5 * x[..., -1]) / steps
+        outer, middle_one, inner = 1.5 / steps, 2.0 / steps, 0.5 / steps
+        begin = -outer * x[..., 0] + middle_one * x[..., 1] - inner * x[..., 2]
+        end = inner * x[..., -3] - middle_one * x[..., -2] + outer * x[..., -1]
     parts = [part.to(f.dtype) for part in (begin.unsqueeze(-1), middle, end.unsqueeze(-1))]
     return torch.movedim(torch.cat(parts, -1), -1, axis)
 
@@ -144,14 +145,14 @@ def gradient(f, *varargs, axis=None, edge_order=1):
     spacings = _spacings(found, varargs, axes)
     if edge_order > 2:
         raise ValueError("'edge_order' greater than 2 not supported")
-    if found.dtype == torch.bool and axes:
-        raise TypeError("numpy boolean subtract, the `-` operator, is not supported; convert to integers first")
-    if found.dtype not in FLOATS and found.dtype not in COMPLEX:
-        found = found.to(torch.float64)
     if any(found.shape[k] < edge_order + 1 for k in axes):
         raise ValueError(
             "Shape of array too small to calculate a numerical gradient, at least (edge_order + 1) elements are required."
         )
+    if found.dtype == torch.bool and axes:
+        raise TypeError("numpy boolean subtract, the `-` operator, is not supported; convert to integers first")
+    if found.dtype not in FLOATS and found.dtype not in COMPLEX:
+        found = found.to(torch.float64)
     slopes = tuple(wrap(_slope(found, k, spacing, edge_order)) for k, spacing in zip(axes, spacings))
     return slopes[0] if len(slopes) == 1 else slopes
 
@@ -190,14 +191,14 @@ def interp(x, xp, fp, left=None, right=None, period=None):
     ]
     if values.dtype not in COMPLEX:
         return wrap(_between(x, points, values, *ends))
-    return wrap(
-        torch.complex(*(_between(x, points, v, a, b) for v, a, b in zip(*([y.real, y.imag] for y in (values, *ends)))))
-    )
+    real, imag = zip(*((y.real, y.imag) for y in (values, *ends)))
+    return wrap(torch.complex(_between(x, points, *real), _between(x, points, *imag, unknown=0.0)))
 
 
-def _between(x, points, values, left, right):
+def _between(x, points, values, left, right, unknown=None):
+    """`unknown`: where `x` is NaN, default: NaN."""
     if len(points) == 1:
-        inside = torch.where(torch.isnan(x), x, values[0])
+        inside = values[0].expand(x.shape)
     else:
         k = torch.clamp(torch.searchsorted(points, x.contiguous(), right=True) - 1, 0, len(points) - 2)
         x0, x1, y0, y1 = points[k], points[k + 1], values[k], values[k + 1]
@@ -208,8 +209,8 @@ def _between(x, points, values, left, right):
         other = torch.where(torch.isnan(other) & (y0 == y1), y0, other)
         inside = torch.where(torch.isnan(inside), other, inside)
         inside = torch.where(x == x0, y0, torch.where(x == x1, y1, inside))
-    inside = torch.where(x < points[0], left, torch.where(x > points[-1], right, inside))
-    return torch.where(torch.isnan(x), x, inside)
+        inside = torch.where(torch.isnan(x), x if unknown is None else unknown, inside)
+    return torch.where(x < points[0], left, torch.where(x > points[-1], right, inside))
 
 
 # Convolution.

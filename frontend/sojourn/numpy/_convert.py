@@ -180,7 +180,8 @@ def function(implementation: _F) -> _F:
 
     @functools.wraps(implementation)
     def called(*args, **kwargs):
-        if host is None or any_remote(args) or (kwargs and any_remote(kwargs.values())):
+        # Most calls have an array first.
+        if (args and type(args[0]) is ndarray) or host is None or any_remote((*args, *kwargs.values())):
             return implementation(*args, **kwargs)
         return host(*args, **kwargs)
 

@@ -158,7 +158,7 @@ def _filled(sizes: tuple[int, ...], value, dtype, device: torch.device) -> torch
             return torch.full(sizes, host.item(), dtype=torch_dtype(host.dtype), device=device)
     there = tensor(value, None if dtype is None else torch_dtype(dtype), device).to(device)
     made = torch.empty(sizes, dtype=there.dtype, device=device)
-    check_fits(there, made)
+    check_fits(there, sizes)
     return made.copy_(there)
 
 

@@ -68,7 +68,7 @@ def _width(index) -> int:
 def get(array: ndarray, key) -> ndarray:
     """`array[key]`. Integers and slices of positive steps give views, all else copies.
 
-    Remote index arrays are not checked against the bounds: their values stay at the owner.
+    Entries of remote index arrays are not checked against the bounds, since their values stay at the owner.
     """
     t = array._t
     if type(key) is int:
@@ -92,7 +92,8 @@ def get(array: ndarray, key) -> ndarray:
 def put(array: ndarray, key, value) -> None:
     """`array[key] = value`. Where an index array names a place twice, either value may stay.
 
-    The value of a remote mask may have as many entries as the mask has ones, or be broadcast.
+    Through a remote mask, a value has as many entries as the mask has ones, or is broadcast. The number of ones is not
+    read: further entries are left out, and of too few only the first places are written.
     """
     _write(array._t, key, value, False)
 
@@ -105,6 +106,8 @@ def accumulate(array: ndarray, key, value) -> None:
 def _write(t: torch.Tensor, key, value, adds: bool) -> None:
     plan = _plan(t.shape, key)
     view = plan.view(t)
+    if plan.chosen and isinstance(value, numpy.generic):
+        value = value.astype(NUMPY[t.dtype])  # there NumPy casts, and elsewhere refuses what does not fit
     number = _number(value, t.dtype)
     if not plan.chosen:
         if number is None:
@@ -112,14 +115,12 @@ def _write(t: torch.Tensor, key, value, adds: bool) -> None:
             if plan.single and found.dim():
                 raise ValueError("setting an array element with a sequence.")
             found = _turned(_into(found, tuple(view.shape)), view.dim(), plan.flips)
-            if adds:
-                view.add_(found)
-            else:
-                view.copy_(_apart(found, t))
-        elif adds:
-            view.add_(number)
+        if not view.numel():
+            return
+        if number is not None:
+            view.add_(number) if adds else view.fill_(number)
         else:
-            view.fill_(number)
+            view.add_(found) if adds else view.copy_(_apart(found, t))
         return
     if number is not None:
         found = torch.full((), number, dtype=t.dtype, device=t.device)
@@ -139,7 +140,8 @@ def _write(t: torch.Tensor, key, value, adds: bool) -> None:
         if native != plan.place and plan.ranks and found.dim():
             full = found[(None,) * (rank - found.dim())]
             found = full.movedim(_block(plan.place, plan.ranks), _block(native, plan.ranks))
-    _index_put(view, plan.indices(view), found, adds)
+    if view.numel():
+        _index_put(view, plan.indices(view), found, adds)
 
 
 def _block(first: int, count: int) -> tuple[int, ...]:
@@ -161,7 +163,8 @@ def _operand(value, t: torch.Tensor) -> torch.Tensor:
     """An assigned value as a remote tensor of the dtype of `t`."""
     if not is_remote(value) and not (isinstance(value, (list, tuple)) and any_remote(value)):
         if not isinstance(value, torch.Tensor):
-            value = numpy.asarray(value).astype(NUMPY[t.dtype])
+            dtype = NUMPY[t.dtype]
+            value = value.astype(dtype) if isinstance(value, numpy.ndarray) else numpy.asarray(value, dtype)
         return tensor(value, t.dtype, t.device)
     found = tensor(value, device=t.device)
     if found.dtype in COMPLEX and t.dtype not in COMPLEX and t.dtype != torch.bool:

@@ -48,7 +48,9 @@ def _joined(parts: list[torch.Tensor], kernel, axis: int, out, dtype, casting, n
     if out is not None and not is_remote(out):
         raise TypeError(f"{name}: out is not at an owner; make it with empty or empty_like")
     held = [NUMPY[part.dtype] for part in parts]
-    wanted = NUMPY[tensor(out).dtype] if out is not None else dtype_of(numpy.result_type(*held) if dtype is None else dtype)
+    wanted = (
+        NUMPY[tensor(out).dtype] if out is not None else dtype_of(numpy.result_type(*held) if dtype is None else dtype)
+    )
     for each in held:
         if not numpy.can_cast(each, wanted, casting):
             raise TypeError(f"Cannot cast array data from {each!r} to {wanted!r} according to the rule {casting!r}")

@@ -415,7 +415,7 @@ def copyto(dst, src, casting="same_kind", where=True) -> None:
         value = value.to(to.dtype)
     while value.dim() > to.dim() and value.shape[0] == 1:
         value = value[0]
-    check_fits(value, to)
+    check_fits(value, to.shape)
     if where is True:
         to.copy_(value)
         return
@@ -424,7 +424,7 @@ def copyto(dst, src, casting="same_kind", where=True) -> None:
         raise TypeError(
             f"Cannot cast array data from {NUMPY[mask.dtype]!r} to dtype('bool') according to the rule 'safe'"
         )
-    check_fits(mask, to)
+    check_fits(mask, to.shape)
     to.copy_(torch.where(mask, value, to))
 
 
@@ -433,9 +433,8 @@ def _checked_cast(given: numpy.dtype, held: numpy.dtype, casting) -> None:
         raise TypeError(f"Cannot cast array data from {given!r} to {held!r} according to the rule {casting!r}")
 
 
-def check_fits(value: torch.Tensor, to: torch.Tensor) -> None:
-    pairs = itertools.zip_longest(reversed(value.shape), reversed(to.shape))
+def check_fits(value: torch.Tensor, sizes) -> None:
+    """ValueError, as NumPy's, where an assigned value cannot be broadcast to a shape."""
+    pairs = itertools.zip_longest(reversed(value.shape), reversed(tuple(sizes)))
     if any(have is not None and have not in (1, want) for have, want in pairs):
-        raise ValueError(
-            f"could not broadcast input array from shape {tuple(value.shape)} into shape {tuple(to.shape)}"
-        )
+        raise ValueError(f"could not broadcast input array from shape {tuple(value.shape)} into shape {tuple(sizes)}")

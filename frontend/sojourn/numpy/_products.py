@@ -126,9 +126,9 @@ def cross(a, b, axisa=-1, axisb=-1, axisc=-1, axis=None):
     a, b = (torch.movedim(x, axis_of(k, x.dim()), -1) for x, k in ((a, axisa), (b, axisb)))
     if a.shape[-1] not in (2, 3) or b.shape[-1] not in (2, 3):
         raise ValueError(f"incompatible dimensions for cross product\n(dimension must be 2 or 3, not {a.shape[-1]} and {b.shape[-1]})")
+    shape = numpy.broadcast_shapes(a.shape[:-1], b.shape[:-1])
     if a.dtype == torch.bool:
         raise TypeError("numpy boolean subtract, the `-` operator, is not supported; convert to integers first")
-    shape = numpy.broadcast_shapes(a.shape[:-1], b.shape[:-1])
     if a.shape[-1] == b.shape[-1] == 2:
         return wrap(a[..., 0] * b[..., 1] - a[..., 1] * b[..., 0])
     axisc = axis_of(axisc, len(shape) + 1)

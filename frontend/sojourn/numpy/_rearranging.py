@@ -11,11 +11,23 @@ import torch
 
 from ._array import ndarray, wrap
 from ._convert import any_remote, axes_of, axis_of, function, is_remote, tensor, tensors
-from ._dtypes import NUMPY
 from ._joining import concatenate
 from ._manipulation import check_fits, sizes_of
 
-__all__ = ["append", "delete", "flip", "fliplr", "flipud", "insert", "repeat", "resize", "roll", "rot90", "tile", "trim_zeros"]
+__all__ = [
+    "append",
+    "delete",
+    "flip",
+    "fliplr",
+    "flipud",
+    "insert",
+    "repeat",
+    "resize",
+    "roll",
+    "rot90",
+    "tile",
+    "trim_zeros",
+]
 
 
 def picked(x: torch.Tensor, axis: int, places: numpy.ndarray) -> torch.Tensor:
@@ -133,7 +145,9 @@ def repeat(a, repeats, axis=None) -> ndarray:
     `repeats`: an integer, or one for each element. They decide about the result's size, so they are of this process.
     """
     if any_remote([repeats]):
-        raise TypeError("repeat: the result's size follows from repeats, so they have to be known; numpy.asarray(repeats)")
+        raise TypeError(
+            "repeat: the result's size follows from repeats, so they have to be known; numpy.asarray(repeats)"
+        )
     found = tensor(a)
     if axis is None:
         found, axis = found.reshape(-1), 0
@@ -157,8 +171,10 @@ def trim_zeros(filt, trim="fb", axis=None) -> ndarray:
     if sides not in ("fb", "bf", "f", "b"):
         raise ValueError(f"unexpected character(s) in `trim`: {sides!r}")
     axes = axes_of(axis, found.dim())
-    if not axes or not found.numel():
+    if not axes:
         return wrap(found)
+    if not found.numel():
+        return wrap(found[tuple(slice(0 if k in axes else None) for k in range(found.dim()))])
     marks = []
     for each in axes:
         # Along one axis: whether anything else is not zero.
@@ -176,7 +192,9 @@ def trim_zeros(filt, trim="fb", axis=None) -> ndarray:
 
 def _known(name: str, obj) -> None:
     if any_remote([obj]):
-        raise TypeError(f"{name}: the result's size follows from obj, so it has to be known; x[mask], where and compress take remote masks")
+        raise TypeError(
+            f"{name}: the result's size follows from obj, so it has to be known; x[mask], where and compress take remote masks"
+        )
 
 
 @function
@@ -200,7 +218,7 @@ def insert(arr, obj, values, axis=None) -> ndarray:
     `obj` is of this process. The values are converted to the array's dtype.
     """
     _known("insert", obj)
-    found, new = tensors(arr, values) if is_remote(arr) else reversed(tensors(values, arr))
+    found, new = tensors(arr, values)
     new = new.to(found.dtype)
     if axis is None:
         found, axis = found.reshape(-1), 0
@@ -220,27 +238,23 @@ def insert(arr, obj, values, axis=None) -> ndarray:
     outside = [each for each in places.reshape(-1).tolist() if not -size <= each <= size]
     if outside:
         raise IndexError(f"index {outside[0]} is out of bounds for axis {axis} with size {size}")
+    at = numpy.where(places < 0, places + size, places).reshape(-1)
     if places.size == 1:
+        # One index takes all that `values` has along the axis.
         if new.dim() < found.dim():
             new = new.reshape((1,) * (found.dim() - new.dim()) + tuple(new.shape))
         if places.ndim == 0:
             new = new.movedim(0, axis)
-        at = numpy.repeat(places.reshape(-1) % size if size and places.reshape(-1)[0] < 0 else places.reshape(-1), new.shape[axis])
-    else:
-        at = numpy.where(places < 0, places + size, places)
+        at = numpy.repeat(at, new.shape[axis])
     count = len(at)
     sizes = [count if k == axis else n for k, n in enumerate(found.shape)]
     while new.dim() > found.dim() and new.shape[0] == 1:
         new = new[0]
-    check_fits(new, found.new_empty((0,)).expand(0) if False else _shaped(found, sizes))
+    check_fits(new, sizes)
     both = torch.cat([found, new.expand(sizes)], axis)
     # NumPy's order of equal places is that of the argument.
     order = numpy.argsort(numpy.concatenate([numpy.arange(size) + 0.5, at]), kind="stable")
     return wrap(picked(both, axis, order))
-
-
-def _shaped(like: torch.Tensor, sizes) -> torch.Tensor:
-    return torch.empty((), dtype=like.dtype).expand(sizes)
 
 
 @function
@@ -250,6 +264,3 @@ def append(arr, values, axis=None) -> ndarray:
     if axis is None:
         return concatenate([wrap(first.reshape(-1)), wrap(second.reshape(-1))])
     return concatenate([wrap(first), wrap(second)], axis)
-
-
-_ = NUMPY

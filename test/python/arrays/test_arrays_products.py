@@ -3,7 +3,8 @@
 
 import numpy
 import pytest
-from arrays_support import DTYPES, compare, draw, host
+from arrays_support import DTYPES, compare, host
+from arrays_support import draw as any_values
 
 import sojourn
 import sojourn.numpy as np
@@ -14,6 +15,12 @@ DOTS = (
     ((2, 3), (5, 3, 4)), ((2, 2, 3), (5, 3, 4)), ((3,), (5, 3, 4)), ((0,), (0,)), ((2, 0), (0, 3)), ((0, 2), (2,)), ((3,), (4,)),
     ((2, 3), (2, 3)), ((3,), (2, 2)),
 )  # fmt: skip
+
+
+def draw(rng, dtype, shape):
+    """Values whose sums are exact in the dtypes of few digits: sums that almost vanish have no relative precision."""
+    x = any_values(rng, dtype, shape)
+    return numpy.rint(x) if dtype in ("float16", "float32", "complex64") else x
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -100,7 +107,6 @@ EINSUMS = (
 @pytest.mark.parametrize("dtype", ["bool", "uint8", "int8", "int64", "float16", "float64", "complex64"])
 def test_einsum(rng, dtype, text):
     for sizes in ((3, 3, 3), (2, 3, 4), (0, 2, 2)):
-        count = text.replace(" ", "").split("->")[0].count(",") + 1
         inputs = text.replace(" ", "").split("->")[0].split(",")
         names = sorted(set(text) - set(" ,->.?"))
         size = {name: sizes[i % 3] for i, name in enumerate(names)}
@@ -110,9 +116,8 @@ def test_einsum(rng, dtype, text):
             for each in part.replace("...", "."):
                 shape += [2, 2] if each == "." else [size.get(each, 2)]
             arrays.append(draw(rng, dtype, shape))
-        assert len(arrays) == count
         compare("einsum", text, *arrays)
-    compare("einsum", text, *arrays[:-1], arrays[0][:1])
+    compare("einsum", text, *arrays[:-1], arrays[0][..., :1] if arrays[0].ndim else arrays[0])
 
 
 def test_einsum_of_lists_and_options(rng):

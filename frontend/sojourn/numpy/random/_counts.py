@@ -56,7 +56,7 @@ def _rise(m: torch.Tensor, d: torch.Tensor) -> torch.Tensor:
 
 def poisson(lam: torch.Tensor) -> Law:
     mode = torch.floor(lam)
-    return Law(lam, lam, mode, math.inf, lambda d: torch.xlogy(d, lam) - _rise(mode, d))
+    return Law(lam, lam, mode, torch.full_like(lam, math.inf), lambda d: torch.xlogy(d, lam) - _rise(mode, d))
 
 
 def binomial(n: torch.Tensor, p: torch.Tensor) -> Law:
@@ -136,7 +136,7 @@ def _by_rounds(draws: Draws, law: Law) -> torch.Tensor:
     slope = _SLOPE * torch.sqrt(law.variance + 0.5) + _SHIFT
     k = torch.floor(law.mean + 0.5 + slope * (draws.uniform(rounds=_ROUNDS) - 0.5) / u)
     accepted = 2 * torch.log(u) <= law.log_ratio(k)
-    return first_accepted(k.clamp(min=0.0).minimum(torch.as_tensor(law.high, dtype=torch.float64)), accepted)
+    return first_accepted(torch.minimum(k.clamp(min=0.0), law.high), accepted)
 
 
 def _halves(x: torch.Tensor) -> list[torch.Tensor]:
