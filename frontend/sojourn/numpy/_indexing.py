@@ -117,10 +117,13 @@ def _write(t: torch.Tensor, key, value, adds: bool) -> None:
             found = _turned(_into(found, tuple(view.shape)), view.dim(), plan.flips)
         if not view.numel():
             return
-        if number is not None:
-            view.add_(number) if adds else view.fill_(number)
+        written = _apart(found, t) if number is None else number
+        if adds:
+            view.add_(written)
+        elif number is None:
+            view.copy_(written)
         else:
-            view.add_(found) if adds else view.copy_(_apart(found, t))
+            view.fill_(written)
         return
     if number is not None:
         found = torch.full((), number, dtype=t.dtype, device=t.device)
@@ -141,7 +144,8 @@ def _write(t: torch.Tensor, key, value, adds: bool) -> None:
             full = found[(None,) * (rank - found.dim())]
             found = full.movedim(_block(plan.place, plan.ranks), _block(native, plan.ranks))
     if view.numel():
-        _index_put(view, plan.indices(view), found, adds)
+        indices = [index if index is None else _apart(index, t) for index in plan.indices(view)]
+        _index_put(view, indices, found, adds)
 
 
 def _block(first: int, count: int) -> tuple[int, ...]:

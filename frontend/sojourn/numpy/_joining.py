@@ -273,12 +273,11 @@ class _Concatenator:
                     kinds.append(_weak(item))
                     continue
                 given = self._range(item) if isinstance(item, slice) else asarray(item)
-                missing = 0 if isinstance(item, slice) else given.ndim
                 made = given._t.reshape((1,) * (ndmin - given.ndim) + given.shape)
-                if isinstance(item, slice) and ndmin > 1 and turned != -1:
+                added = ndmin - given.ndim
+                if isinstance(item, slice) and added and turned != -1:
                     made = made.transpose(-1, turned)
-                elif turned != -1 and not isinstance(item, slice) and missing < ndmin:
-                    added = ndmin - missing
+                elif turned != -1 and added > 0:
                     at = turned + added + 1 if turned < 0 else turned
                     axes = list(range(ndmin))
                     made = made.permute(axes[:at] + axes[added:] + axes[at:added])
@@ -291,7 +290,7 @@ class _Concatenator:
             return concatenate(extended, axis)
 
     def _directive(self, text: str) -> tuple[int, int, int]:
-        axis, ndmin, turned = self._given
+        _, ndmin, turned = self._given
         if text in ("r", "c"):
             raise ValueError(f"{self._name}: matrices are not supported; leave out {text!r}")
         try:

@@ -62,7 +62,7 @@ def sizes_of(shape) -> tuple[int, ...]:
 
 def reversed_axes(x: torch.Tensor) -> torch.Tensor:
     """The transpose, of any number of dimensions."""
-    return x.permute(*range(x.dim() - 1, -1, -1))
+    return x.permute(tuple(range(x.dim() - 1, -1, -1)))
 
 
 def fortran(x: torch.Tensor) -> torch.Tensor:
@@ -93,7 +93,7 @@ def reshape(a, /, shape, order="C", *, copy=None) -> ndarray:
     One size may be -1. `order`: "C", "F" or "A". ValueError if `copy=False` and a copy is needed.
     """
     found = tensor(a)
-    sizes = sizes_of(shape)
+    sizes = tuple(max(n, -1) for n in sizes_of(shape))
     order = _order(order, "CFA")
     turned = order == "F" or (order == "A" and _is_fortran(found) and not found.is_contiguous())
     base = reversed_axes(found) if turned else found
@@ -120,7 +120,7 @@ def ravel(a, order="C") -> ndarray:
     order = _order(order)
     if order == "K":
         # Memory's order: the axis of the widest stride first.
-        found = found.permute(*sorted(range(found.dim()), key=lambda axis: -found.stride(axis)))
+        found = found.permute(sorted(range(found.dim()), key=lambda axis: -found.stride(axis)))
     elif order == "F" or (order == "A" and _is_fortran(found)):
         found = reversed_axes(found)
     return wrap(found.reshape(-1))
@@ -193,7 +193,7 @@ def transpose(a, axes=None) -> ndarray:
     order = [axis_of(each, count) for each in order]
     if len(set(order)) != count:
         raise ValueError("repeated axis in transpose")
-    return wrap(found.permute(*order))
+    return wrap(found.permute(order))
 
 
 @function
@@ -226,7 +226,7 @@ def moveaxis(a, source, destination) -> ndarray:
     order = [axis for axis in range(found.dim()) if axis not in origins]
     for target, origin in sorted(zip(targets, origins)):
         order.insert(target, origin)
-    return wrap(found.permute(*order))
+    return wrap(found.permute(order))
 
 
 @function
@@ -241,7 +241,7 @@ def rollaxis(a, axis, start=0) -> ndarray:
     begin += count if begin < 0 else 0
     order = [each for each in range(count) if each != axis]
     order.insert(begin - 1 if axis < begin else begin, axis)
-    return wrap(found.permute(*order))
+    return wrap(found.permute(order))
 
 
 @function

@@ -73,8 +73,10 @@ def _widths(pad_width, dims: int) -> list[tuple[int, int]]:
             pairs[axis] = (width, width) if isinstance(width, (int, numpy.integer)) else tuple(width)
         pad_width = pairs
     given = numpy.asarray(pad_width)
-    if given.dtype.kind != "i" and dims:
+    if given.dtype.kind != "i":
         raise TypeError("`pad_width` must be of integral type.")
+    if (given < 0).any():
+        raise ValueError("index can't contain negative values")
     return _checked(_pairs(given, dims))
 
 
@@ -188,10 +190,6 @@ def _statistic(chunk: torch.Tensor, axis: int, mode: str, held: torch.dtype) -> 
 
 def _odd(x: torch.Tensor, axis: int, width, with_edge: bool):
     """Reflections at the edges' values, again and again where the margin is wider than the axis."""
-    if x.dtype == torch.bool:
-        raise TypeError(
-            "numpy boolean subtract, the `-` operator, is not supported, use the bitwise_xor function instead"
-        )
     size = x.shape[axis]
     if size == 1:
         return [x.expand(_sized(x, axis, count)) for count in width]
@@ -202,7 +200,9 @@ def _odd(x: torch.Tensor, axis: int, width, with_edge: bool):
         left = count
         while left > 0:
             edge = part.narrow(axis, size - 1, 1)
-            block = 2 * edge - part.flip(axis)
+            turned = part.flip(axis)
+            # Of a bool, 2 * edge - part is not zero where one of them is not.
+            block = edge | turned if x.dtype == torch.bool else 2 * edge - turned
             if not with_edge:
                 made.append(block.narrow(axis, 1, min(size - 1, left)))
                 left -= size - 1

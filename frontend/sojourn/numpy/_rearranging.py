@@ -134,7 +134,9 @@ def tile(A, reps) -> ndarray:
     found = tensor(A)
     times = sizes_of(reps)
     if min(times, default=0) < 0:
-        raise ValueError("negative dimensions are not allowed")
+        if found.numel():
+            raise ValueError("negative dimensions are not allowed")
+        times = tuple(max(n, 0) for n in times)
     return wrap(found.repeat((1,) * (found.dim() - len(times)) + times) if times else found.clone())
 
 
@@ -234,6 +236,8 @@ def insert(arr, obj, values, axis=None) -> ndarray:
     if places.size == 0:
         places = places.astype(numpy.int64)
     elif places.dtype.kind not in "iu":
+        if places.size == 1:
+            raise TypeError("slice indices must be integers or None or have an __index__ method")
         raise IndexError("arrays used as indices must be of integer (or boolean) type")
     outside = [each for each in places.reshape(-1).tolist() if not -size <= each <= size]
     if outside:

@@ -10,6 +10,7 @@ from typing import Any
 import numpy
 import torch
 
+from . import _constants as constants
 from . import _kernels as kernels
 from ._array import ndarray, wrap
 from ._convert import _device_among, axes_of, axis_of, by_numpy, detached, is_remote, tensor
@@ -192,7 +193,13 @@ class ufunc:
         if isinstance(x, numpy.generic):
             dtype_of(x.dtype)
             return torch.from_numpy(numpy.asarray(x))  # of no dimensions: an input of the step
-        return tensor(x, device=device)
+        if type(x) is not numpy.ndarray:
+            return tensor(x, device=device)
+        sent = constants.find(x, device)
+        if sent is None:
+            sent = tensor(x, device=device)
+            constants.keep(x, sent)
+        return sent
 
     def _cast(self, operands, dtype, casting):
         types = self._types(operands, dtype, casting)

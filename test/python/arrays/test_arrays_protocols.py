@@ -112,3 +112,40 @@ def test_memory_is_shared_both_ways(there):
     array += 1.0
     array.tensor.mul_(2.0)
     assert tensor.tolist() == [2.0, 2.0, 2.0]
+
+
+def test_constants_are_sent_once(rng, there):
+    x, c = draw(rng, "float64", (1000,)), draw(rng, "float64", (1000,))
+
+    @sojourn.step
+    def scaled(a):
+        return a * c
+
+    def sent_by(function) -> int:
+        before = sojourn.counters()["bytes_up"]
+        found = function()
+        sojourn.flush()
+        grown = sojourn.counters()["bytes_up"] - before
+        assert not difference(numpy.asarray(found), x * c)
+        return grown
+
+    remote = np.asarray(x)
+    sojourn.flush()
+    sizes = [sent_by(lambda: scaled(remote)) for _ in range(4)]
+    assert sizes[0] > c.nbytes and max(sizes[1:]) < c.nbytes, sizes
+    c[3] = 17.0  # other values are sent again
+    sizes = [sent_by(lambda: scaled(remote)) for _ in range(3)]
+    assert sizes[0] > c.nbytes and sizes[2] < c.nbytes, sizes
+
+
+def test_a_replay_takes_the_array_as_it_is(rng, there):
+    x, c = draw(rng, "float64", (5,)), draw(rng, "float64", (5,))
+
+    @sojourn.step(replay=True)
+    def scaled(a):
+        return a * c
+
+    remote = np.asarray(x)
+    for _ in range(5):
+        c += 1.0
+        assert not difference(numpy.asarray(scaled(remote)), x * c)

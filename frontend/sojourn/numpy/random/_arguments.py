@@ -13,10 +13,16 @@ from .._array import ndarray, wrap
 from .._convert import is_remote, tensor
 from .._dtypes import NUMPY, TORCH, dtype_of
 
-__all__ = ["check", "finish", "float_dtype", "full_shape", "host_tensor", "shape_of"]
+__all__ = ["check", "finish", "float_dtype", "full_shape", "host_tensor", "shape_of", "target_shape"]
 
 _host = numpy.random.Generator(numpy.random.PCG64(0))  # its checks are asked for, not its numbers
-_VALID = {"geometric": (0.5,), "logseries": (0.5,), "zipf": (2.0,), "binomial": (1, 0.5), "negative_binomial": (1.0, 0.5)}
+_VALID = {
+    "geometric": (0.5,),
+    "logseries": (0.5,),
+    "zipf": (2.0,),
+    "binomial": (1, 0.5),
+    "negative_binomial": (1.0, 0.5),
+}
 _JOINT = ("hypergeometric", "triangular", "uniform")  # conditions on several parameters together
 
 
@@ -24,6 +30,7 @@ def shape_of(size) -> tuple[int, ...] | None:
     """An argument `size` as a shape."""
     if size is None:
         return None
+    shape: tuple[int, ...]
     try:
         shape = (operator.index(size),)
     except TypeError:

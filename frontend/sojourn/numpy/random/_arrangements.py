@@ -4,14 +4,13 @@
 from __future__ import annotations
 
 import math
-import operator
 from typing import Any
 
 import numpy
 import torch
 
 from .._array import ndarray, wrap
-from .._convert import axis_of, is_remote, tensor
+from .._convert import any_remote, axis_of, is_remote, tensor
 from .._dtypes import TORCH, dtype_of
 from . import _arguments as arguments
 from ._arguments import host_tensor
@@ -21,6 +20,7 @@ __all__ = ["Arrangements"]
 
 _NARROW = 2**32  # ranges up to here are the remainders of 63 bits
 _WIDE_ROUNDS = 30  # each refuses with a chance of at most 0.5
+_SCRATCH = numpy.random.Generator(numpy.random.PCG64(0))  # for its checks
 
 
 class Arrangements:
@@ -37,30 +37,32 @@ class Arrangements:
         to = TORCH[dtype_of(kind)]
         isRemote = is_remote(low) or is_remote(high)
         if not isRemote:
-            # One number of the shape of the bounds: NumPy's checks.
-            self._checker().integers(low, high, dtype=kind, endpoint=endpoint)
+            _SCRATCH.integers(low, high, dtype=kind, endpoint=endpoint)
         low, high = (0, low) if high is None else (low, high)
         shapes = [tuple(numpy.shape(x)) if not is_remote(x) else tuple(x.shape) for x in (low, high)]
         draws = self._draws(arguments.full_shape(size, *shapes), low, high)
         if isRemote:
-            isNarrow = all(x.dtype.itemsize < 4 if is_remote(x) else abs(numpy.max(x)) < 2**31 for x in (low, high))
-            first, end = (tensor(x, torch.int64, draws.device) for x in (low, high))
-            return wrap(_integers(draws, first, end if endpoint else end - 1, isNarrow).to(to))
+            isNarrow = all(
+                x.dtype.itemsize <= 4 if is_remote(x) else numpy.max(numpy.abs(x), initial=0) < 2**31
+                for x in (low, high)
+            )
+            begin, end = (tensor(x, torch.int64, draws.device) for x in (low, high))
+            return wrap(_integers(draws, begin, end if endpoint else end - 1, isNarrow).to(to))
         # NumPy has checked that the last one fits; the end of int64 does not.
-        last = numpy.asarray(high, dtype=object).astype(object)
-        last = numpy.asarray(last - (0 if endpoint else 1), dtype=object)
         first = numpy.asarray(low, dtype=object)
+        last = numpy.asarray(numpy.asarray(high, dtype=object) - (0 if endpoint else 1), dtype=object)
         widest = max((int(each) for each in numpy.ravel(last - first)), default=0)
-        bounds = [_bound(x, draws) for x in (first, last)]
-        return wrap(_integers(draws, *bounds, widest < _NARROW).to(to))
+        return wrap(_integers(draws, _bound(first, draws), _bound(last, draws), widest < _NARROW).to(to))
 
     def choice(self, a, size=None, replace=True, p=None, axis=0, shuffle=True) -> ndarray:
         """Entries of `a` along `axis`, or numbers below an integer `a`. `shuffle` has no meaning: all orders are random."""
         shape = arguments.shape_of(size)
         wanted = math.prod(shape or ())
         source = None
-        if is_remote(a) or not isinstance(a, (int, numpy.integer)):
-            source = tensor(a) if is_remote(a) else numpy.asarray(a)
+        if not any_remote((a,)) and numpy.ndim(a) == 0 and numpy.asarray(a).dtype.kind in "iu":
+            a = int(a)
+        if not isinstance(a, int):
+            source = tensor(a) if any_remote((a,)) else numpy.asarray(a)
             if source.ndim == 0:
                 raise ValueError(f"a must be a sequence or an integer, not {type(a)}")
             axis = axis_of(axis, source.ndim)
@@ -68,7 +70,7 @@ class Arrangements:
             if n == 0 and wanted:
                 raise ValueError("a cannot be empty unless no samples are taken")
         else:
-            n = operator.index(a)
+            n = a
             if n <= 0 and wanted:
                 raise ValueError("a must be a positive integer unless no samples are taken")
         weights = None if p is None else _weights(p, n, None if replace else wanted)
@@ -120,10 +122,6 @@ class Arrangements:
     def _uploaded(self, x) -> torch.Tensor:
         return tensor(x) if is_remote(x) else tensor(x, device=self._draws((), x).device)
 
-    @staticmethod
-    def _checker() -> numpy.random.Generator:
-        return numpy.random.Generator(numpy.random.PCG64(0))
-
 
 def _bound(x: numpy.ndarray, draws: Draws) -> torch.Tensor:
     if x.ndim == 0:
@@ -157,7 +155,8 @@ def _weights(p, n: int, wanted: int | None) -> torch.Tensor:
             raise ValueError("Probabilities contain NaN")
         if bool((weights < 0).any()):
             raise ValueError("Probabilities are not non-negative")
-        if abs(total - 1) > 1e-8 and n:
+        kind = numpy.asarray(p).dtype
+        if abs(total - 1) > math.sqrt(numpy.finfo(kind if kind.kind == "f" else float).eps) and n:
             raise ValueError("Probabilities do not sum to 1. See Notes section of docstring for more information.")
         if wanted is not None and wanted <= n and int((weights > 0).sum()) < wanted:
             raise ValueError("Fewer non-zero entries in p than size")
@@ -167,15 +166,15 @@ def _weights(p, n: int, wanted: int | None) -> torch.Tensor:
 def _positions(draws: Draws, n: int, wanted: int, replace: bool, weights: torch.Tensor | None) -> torch.Tensor:
     if n <= 0:
         return torch.zeros(draws.shape, dtype=torch.int64, device=draws.device)
-    if not replace and weights is None:
-        return draws.order(n)[:wanted]
+    if weights is None:
+        if not replace:
+            return draws.order(n)[:wanted]
+        zero = torch.full((), 0, dtype=torch.int64, device=draws.device)
+        return _integers(draws, zero, zero + (n - 1), n <= _NARROW)
     if not replace:
         # The first arrivals of exponential clocks are successive samples.
         arrivals = draws.of(n).exponential() / weights.to(draws.device)
         return arrivals.argsort()[:wanted]
-    if weights is None:
-        zero = torch.full((), 0, dtype=torch.int64, device=draws.device)
-        return _integers(draws, zero, zero + (n - 1), n <= _NARROW)
     running = weights.to(draws.device).cumsum(0)
     at = torch.searchsorted(running / running[-1], draws.uniform(), right=True)
     return at.clamp(max=n - 1)

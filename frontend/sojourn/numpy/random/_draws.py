@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import math
 
-import numpy
 import torch
 
-__all__ = ["Draws", "first_accepted"]
+__all__ = ["Draws", "first_accepted", "whole"]
 
+_LARGEST = math.nextafter(2.0**63, 0.0)  # what int64 holds
 _GAMMA_ROUNDS = 8  # each refuses below 0.05
 _VONMISES_ROUNDS = 20  # below 0.35
 _ZIPF_ROUNDS = 18  # below 0.31
@@ -143,16 +143,13 @@ class Draws:
         power = (a - 1).clamp(max=60.0)
         least = torch.exp(-power * math.log(2.0**63))
         u = self.uniform(rounds=_ZIPF_ROUNDS)
-        x = torch.floor(torch.exp(-torch.log(u * least + (1 - u)) / power)).clamp(1.0, LARGEST)
+        x = torch.floor(torch.exp(-torch.log(u * least + (1 - u)) / power)).clamp(1.0, _LARGEST)
         less = torch.expm1(power * torch.log1p(1 / x))  # (1 + 1/x) ** (a - 1), less 1
         share = -torch.expm1(-power * math.log(2.0))
         v = self.uniform(rounds=_ZIPF_ROUNDS)
         return first_accepted(x, v * x * less <= (1 + less) * share)
 
 
-LARGEST = float(numpy.nextafter(2.0**63, 0))  # what int64 holds
-
-
 def whole(drawn: torch.Tensor) -> torch.Tensor:
     """As int64; what is larger gives about 2**63."""
-    return drawn.clamp(max=LARGEST).to(torch.int64)
+    return drawn.clamp(max=_LARGEST).to(torch.int64)

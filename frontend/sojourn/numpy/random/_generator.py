@@ -24,8 +24,8 @@ class Generator(Arrangements, Vectors):
     follow from the state of `bit_generator`, a bit generator of NumPy in this process: each call takes seeds from it and
     from nothing else, so equal states give equal numbers, torch's generators have no part, and torch's seeds none.
 
-    `device`: where to draw; default: where a parameter lives, else as for `np.zeros`. Parameters are numbers, host arrays
-    or remote arrays. Those on the host are checked as NumPy does; remote ones are not, and numbers outside of a
+    Numbers are drawn where a remote argument lives, else at `device`, by default that of `np.zeros`. Parameters are
+    numbers, host arrays or remote arrays. Those on the host are checked as NumPy does; remote ones are not, and numbers outside of a
     distribution's range give unspecified results. `size=None` gives arrays of no dimensions for single parameters.
 
     Draws by refusal take a fixed number of rounds: with a chance below 1e-9 a number keeps a proposal that all rounds
@@ -40,7 +40,7 @@ class Generator(Arrangements, Vectors):
         return f"Generator({type(self.bit_generator).__name__})"
 
     def __reduce__(self):
-        return Generator, (self.bit_generator,)
+        return _restored, (self.bit_generator, self._device and str(self._device))
 
     @property
     def bit_generator(self):
@@ -56,8 +56,8 @@ class Generator(Arrangements, Vectors):
         return [Generator(each, device=self._device) for each in self.bit_generator.spawn(n_children)]
 
     def _draws(self, shape: tuple[int, ...], *near) -> Draws:
-        """For a call. `near`: its arguments."""
-        return Draws(self.bit_generator, self._device or _device_among(near) or place(), shape)
+        """For a call with these arguments."""
+        return Draws(self.bit_generator, _device_among(near) or self._device or place(), shape)
 
     def _open(self, name: str, size, *parameters) -> tuple[Draws, list[torch.Tensor]]:
         """Draws and parameters at the owner."""
@@ -231,6 +231,10 @@ def _is_number(x: torch.Tensor) -> bool:
 def _noncentral(draws: Draws, df: torch.Tensor, nonc: torch.Tensor) -> torch.Tensor:
     """A chi-square variate of df and twice as many more degrees of freedom as a Poisson count."""
     return draws.chisquare(df + 2 * laws.counts(draws, laws.poisson, (nonc / 2).expand(draws.shape)))
+
+
+def _restored(bit_generator, device) -> Generator:
+    return Generator(bit_generator, device=device)
 
 
 def default_rng(seed=None, *, device=None) -> Generator:

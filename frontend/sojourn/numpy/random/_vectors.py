@@ -43,7 +43,9 @@ class Vectors:
         """Counts, split in halves of the categories by binomial draws; the last of `pvals` is what the others leave."""
         p, count = host_tensor(pvals), host_tensor(n)
         if p.dim() == 0 or p.shape[-1] == 0:
-            raise ValueError("pvals must have at least 1 dimension and the last dimension of pvals must be greater than 0.")
+            raise ValueError(
+                "pvals must have at least 1 dimension and the last dimension of pvals must be greater than 0."
+            )
         if not is_remote(pvals):
             _check_shares(p)
         if not is_remote(n) and bool((count < 0).any()):
