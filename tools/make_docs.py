@@ -4,9 +4,9 @@
 
     tools/docs             build/docs/html/index.html
     tools/docs --open      and show it in a browser
-    tools/docs --quick     without the pages that run the product (errors, coverage, promotion)
+    tools/docs --quick     without the pages that run the product (errors, coverage, promotion, NumPy)
 
-Warnings are errors, broken links among them. Generated pages (commands, limits, errors, promotion, coverage) are made
+Warnings are errors, broken links among them. Generated pages (commands, limits, errors, promotion, coverage, NumPy's names) are made
 anew each time; the pages of operators and libraries show the results that tools/sweep.py and tools/libraries have kept.
 """
 
@@ -35,7 +35,7 @@ SCRIPTS = [
 # Pages that are made, not written.
 MADE = [
     f"docs/reference/{name}.md"
-    for name in ("commands", "limits", "cpp", "errors", "coverage", "operators", "libraries", "promotion")
+    for name in ("commands", "limits", "cpp", "errors", "coverage", "operators", "libraries", "promotion", "numpy")
 ]
 LIMITS = {
     "Types and values": "dialect/Bounds.h",
@@ -210,6 +210,7 @@ def generated(quick):
         ("operators", "PyTorch's own samples", [*python, "tools/sweep.py", "--report"]),
         ("libraries", "Libraries", [*python, "tools/libraries.py", "--report"]),
         ("promotion", "Type promotion", [*python, "test/passes/promote_grid.py", "differences"]),
+        ("numpy", "NumPy's names", [*python, "tools/numpy_names.py"]),
     ):
         page = f"# {title}\n\nThis page is left out of a quick build; run `tools/docs`.\n"
         if not quick:

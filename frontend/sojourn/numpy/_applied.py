@@ -109,7 +109,8 @@ class vectorize:
             raise NotImplementedError("vectorize: signature is not supported on remote arrays; use apply_along_axis")
         excluded = self._options["excluded"] or ()
         keys = [k for k in (*range(len(args)), *kwargs) if k not in excluded]
-        given = {**dict(enumerate(args)), **kwargs}
+        given: dict[Any, Any] = dict(enumerate(args))
+        given.update(kwargs)
         arrays = {k: tensor(given[k]) if any_remote([given[k]]) else numpy.asarray(given[k]) for k in keys}
         shape = numpy.broadcast_shapes(*(tuple(x.shape) for x in arrays.values()))
         columns = {k: _elements(x, shape) for k, x in arrays.items()}
@@ -120,7 +121,7 @@ class vectorize:
         return self._joined(results, shape, device)
 
     def _joined(self, results, shape, device):
-        types = self._host.otypes
+        types: Any = self._host.otypes
         if not results and types is None:
             raise ValueError("cannot call `vectorize` on size 0 inputs unless `otypes` is set")
         many = isinstance(results[0], tuple) if results else len(types) > 1

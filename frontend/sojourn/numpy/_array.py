@@ -12,8 +12,9 @@ from torch.utils import _pytree as pytree
 
 import _sojourn
 
-from .. import parties, reads
+from .. import reads
 from ..errors import Error, Refused
+from ..parties import where as lives
 from ._dtypes import NUMPY, TORCH, dtype_of, torch_dtype
 
 
@@ -126,8 +127,7 @@ class ndarray:
         value = self._shown()
         if value is not None:
             return repr(value)
-        where = parties.where(self._t) or "at the owner"
-        return f"array(<{where}>, shape={self.shape}, dtype={self.dtype})"
+        return f"array(<{lives(self._t) or 'at the owner'}>, shape={self.shape}, dtype={self.dtype})"
 
     def __str__(self) -> str:
         value = self._shown()
@@ -225,7 +225,7 @@ class ndarray:
 
     @property
     def T(self) -> ndarray:
-        return wrap(self._t.permute(*range(self._t.dim() - 1, -1, -1)))
+        return wrap(self._t.permute(tuple(range(self._t.dim() - 1, -1, -1))))
 
     @property
     def mT(self) -> ndarray:

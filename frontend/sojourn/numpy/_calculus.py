@@ -137,7 +137,7 @@ def _edge(x, inner, outer, sign):
 def gradient(f, *varargs, axis=None, edge_order=1):
     """The gradient of samples along each axis, or along those of `axis`; a tuple if these are several.
 
-    `varargs`: distances of the samples, one for all axes or one per axis; or their coordinates, 1-d.
+    `varargs`: distances of the samples, one for all axes or one per axis; or their coordinates, 1-d. TypeError for bools.
     """
     device = _device_among([f, *varargs])
     found = tensor(f, device=device)

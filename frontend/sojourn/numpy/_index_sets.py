@@ -71,11 +71,11 @@ def mask_indices(n, mask_func, k=0) -> tuple[ndarray, ...]:
 def ix_(*args) -> tuple[ndarray, ...]:
     """Index vectors as the axes of a grid. A mask's indices are read in size, so it raises inside a step."""
     made = []
-    for at, each in enumerate(tensors(*args)):
+    for at, (given, each) in enumerate(zip(args, tensors(*args))):
         if each.dim() != 1:
             raise ValueError("Cross index must be 1 dimensional")
-        if each.numel() == 0:
-            each = each.to(torch.int64)
+        if each.numel() == 0 and not hasattr(given, "dtype"):
+            each = each.to(torch.int64)  # an empty list
         elif each.dtype == torch.bool:
             each = each.nonzero().squeeze(1)
         made.append(wrap(each.reshape((1,) * at + (-1,) + (1,) * (len(args) - 1 - at))))

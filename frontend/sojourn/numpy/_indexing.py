@@ -71,11 +71,11 @@ def get(array: ndarray, key) -> ndarray:
     Entries of remote index arrays are not checked against the bounds, since their values stay at the owner.
     """
     t = array._t
-    if type(key) is int:
-        _check(key, t, 0, 1)
-        return wrap(t.select(0, key))
-    if type(key) is slice and key.step is None and t.dim():
-        return wrap(t[key])
+    if _is_torchs(key, t):
+        try:
+            return wrap(t[key._t if type(key) is ndarray else key])
+        except (IndexError, RuntimeError):
+            pass  # with NumPy's text below
     plan = _plan(t.shape, key)
     view = plan.view(t)
     if plan.flips:
@@ -87,6 +87,25 @@ def get(array: ndarray, key) -> ndarray:
     if native != plan.place and plan.ranks:
         found = found.movedim(_block(native, plan.ranks), _block(plan.place, plan.ranks))
     return wrap(found)
+
+
+def _is_torchs(key, t: torch.Tensor) -> bool:
+    """Whether torch reads a key as NumPy does, which is most often so."""
+    if type(key) is ndarray:
+        index = key._t
+        return index.dim() > 0 and (
+            index.dtype == torch.int64 or (index.dtype == torch.bool and index.shape == t.shape)
+        )
+    dots = 0
+    for item in key if type(key) is tuple else (key,):
+        if type(item) is slice:
+            if item.step is not None:
+                return False
+        elif item is Ellipsis:
+            dots += 1
+        elif type(item) is not int and item is not None:
+            return False
+    return dots < 2
 
 
 def put(array: ndarray, key, value) -> None:
@@ -238,11 +257,6 @@ def _turned(value: torch.Tensor, rank: int, flips: list[int]) -> torch.Tensor:
 
 
 # Keys.
-
-
-def _check(index: int, t: torch.Tensor, axis: int, given: int) -> None:
-    _check_count(t.dim(), given)
-    _check_bounds(index, t.shape[axis], axis)
 
 
 def _check_bounds(index: int, size: int, axis: int) -> None:

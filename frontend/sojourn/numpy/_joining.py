@@ -191,7 +191,7 @@ def array_split(ary, indices_or_sections, axis=0) -> list[ndarray]:
     try:
         begins = [operator.index(each) for each in indices_or_sections]
     except TypeError:
-        count = operator.index(indices_or_sections)
+        count = int(indices_or_sections)
         if count <= 0:
             raise ValueError("number sections must be larger than 0.") from None
         each, longer = divmod(size, count)
@@ -210,7 +210,7 @@ def split(ary, indices_or_sections, axis=0) -> list[ndarray]:
     found = tensor(ary)
     if not hasattr(indices_or_sections, "__len__") or is_remote(indices_or_sections):
         size = found.shape[axis_of(axis, found.dim())]
-        if size % operator.index(indices_or_sections):
+        if size % (int(indices_or_sections) if is_remote(indices_or_sections) else indices_or_sections):
             raise ValueError("array split does not result in an equal division")
     return array_split(ary, indices_or_sections, axis)
 
@@ -308,7 +308,7 @@ class _Concatenator:
         begin = 0 if item.start is None else item.start
         step = 1 if item.step is None else item.step
         if isinstance(step, (complex, numpy.complexfloating)):
-            return linspace(begin, item.stop, int(abs(step)))
+            return linspace(begin, item.stop, int(abs(complex(step))))
         return arange(begin, item.stop, step)
 
     def __len__(self) -> int:

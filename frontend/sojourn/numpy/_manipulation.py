@@ -120,7 +120,8 @@ def ravel(a, order="C") -> ndarray:
     order = _order(order)
     if order == "K":
         # Memory's order: the axis of the widest stride first.
-        found = found.permute(sorted(range(found.dim()), key=lambda axis: -found.stride(axis)))
+        strides = found.stride()
+        found = found.permute(sorted(range(found.dim()), key=lambda axis: -strides[axis]))
     elif order == "F" or (order == "A" and _is_fortran(found)):
         found = reversed_axes(found)
     return wrap(found.reshape(-1))
@@ -140,7 +141,7 @@ def expand_dims(a, axis) -> ndarray:
 def squeeze(a, axis=None) -> ndarray:
     """A view without the axes of size 1, or without those of `axis`. ValueError if one has another size."""
     found = tensor(a)
-    if axis is None:
+    if axis is None or (found.dim() == 0 and axis in (0, -1)):
         return wrap(found.squeeze())
     axes = axes_of(axis, found.dim())
     if any(found.shape[each] != 1 for each in axes):

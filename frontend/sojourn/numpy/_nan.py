@@ -81,7 +81,8 @@ def _extreme(a, axis, out, keepdims, initial, where, largest: bool) -> ndarray:
         start = scalar_of(initial, x)
         first = torch.where(torch.isnan(start), _outermost(x, largest), start)
         found = kernel(torch.where(bad, first, x), axis, None, keepdims, first, where)._t
-        none = bad if mask_of(where, x) is None else bad | ~mask_of(where, x)
+        mask = mask_of(where, x)
+        none = bad if mask is None else bad | ~mask
         isEmpty = reductions.all(none, axis, None, keepdims)._t
         return stored(torch.where(isEmpty, start, found), out)
     found = kernel(_filled(x, _outermost(x, largest)), axis, None, keepdims, MISSING, where)._t

@@ -202,6 +202,7 @@ def select(condlist, choicelist, default=0) -> ndarray:
     if len(condlist) == 0:
         raise ValueError("select with an empty condition list is not possible")
     device = _device_among((list(condlist), list(choicelist), default))
+    assert device is not None  # an argument is remote
     dtype = common(*choicelist, default)
     masks = [tensor(each, device=device) for each in condlist]
     for k, mask in enumerate(masks):

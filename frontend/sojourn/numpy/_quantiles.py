@@ -10,7 +10,7 @@ import torch
 
 from ._array import ndarray
 from ._averages import weights_for
-from ._convert import axes_of, function, is_remote, tensor
+from ._convert import any_remote, axes_of, function, tensor
 from ._dtypes import FLOATS, NUMPY, dtype_of, torch_dtype
 from ._reducing import count_of, isnan, keeps, last_axis, operand, reduced_shape, stored
 from ._sorting import order_of, sorted_of
@@ -38,7 +38,7 @@ class Probabilities:
         #: A Python number, which does not widen the dtype of the result.
         self.isWeak = type(q) in (int, float)
         self.value: Any
-        self.isRemote = is_remote(q)
+        self.isRemote = any_remote((q,))
         if self.isRemote:
             self.value = tensor(q)
             if percent:
@@ -237,7 +237,7 @@ def quantiles(a, q, axis, out, method, keepdims, weights, percent: bool, skipsNa
     parts = last_axis(x, axes)
     if weights is None:
         return stored(quantiles_of(parts, given, method, skipsNaN).reshape(shape), out)
-    if not is_remote(weights) and bool(numpy.any(numpy.asarray(weights) < 0)):
+    if not any_remote((weights,)) and bool(numpy.any(numpy.asarray(weights) < 0)):
         raise ValueError("Weights must be non-negative.")
     by = last_axis(weights_for(weights, x, axis).expand(x.shape), axes)
     return stored(weighted_of(parts, by, given, skipsNaN).reshape(shape), out)

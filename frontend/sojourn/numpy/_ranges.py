@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import math
 import operator
+from typing import Any
 
 import numpy
 import torch
@@ -20,7 +21,7 @@ __all__ = ["arange", "fromfunction", "geomspace", "indices", "linspace", "logspa
 
 def _number(x):
     """A host number; of a remote array it is read, for it decides about a size."""
-    return numpy.asarray(wrap(tensor(x)) if is_remote(x) else x)[()]
+    return numpy.asarray(wrap(tensor(x)))[()] if is_remote(x) else x
 
 
 def arange(start_or_stop, /, stop=None, step=1, *, dtype=None, device=None, like=None) -> ndarray:
@@ -32,13 +33,15 @@ def arange(start_or_stop, /, stop=None, step=1, *, dtype=None, device=None, like
     if not plain:
         first, last, step = (x if type(x) in (int, float) else _number(x) for x in (first, last, step))
         given = [last, *([first] if stop is not None else []), *([step] if type(step) is not int else [])]
-    held = numpy.dtype(
-        numpy.result_type(*(numpy.asarray(x).dtype for x in given)) if dtype is None else dtype_of(dtype)
-    )
-    if held.kind in "cb":
-        return wrap(upload(numpy.arange(first, last, step, dtype=held), where))
+    # Narrow integers and float32 become the default integer and float64, as in NumPy.
+    held = dtype_of(numpy.result_type(int, *(numpy.asarray(x).dtype for x in given)) if dtype is None else dtype)
+    if held.kind in "cb" or any(isinstance(x, (complex, numpy.complexfloating)) for x in given):
+        bounds = [last] if stop is None and type(step) is int and step == 1 else [first, last, step]
+        return wrap(upload(numpy.arange(*bounds, dtype=held), where))
     if not plain:
-        first, last, step = (x.item() if isinstance(x, numpy.generic) else x for x in (first, last, step))
+        first, last, step = (
+            x.item() if isinstance(x, (numpy.generic, numpy.ndarray)) else x for x in (first, last, step)
+        )
     size = (last - first) / step
     if not math.isfinite(size):
         raise ValueError("arange: cannot compute length")
@@ -48,7 +51,9 @@ def arange(start_or_stop, /, stop=None, step=1, *, dtype=None, device=None, like
         count = max(0, math.ceil(size))
     to = torch_dtype(held)
     # NumPy converts the first two elements; their difference is the step.
-    begin, second = (numpy.asarray(x).astype(held).item() for x in (first, first + step))
+    begin, second = (numpy.array(x, held).item() for x in (first, first + step))
+    if not (math.isfinite(begin) and math.isfinite(second)):
+        return wrap(upload(numpy.arange(first, last, step, dtype=held), where))
     delta = second - begin
     if begin == 0 and delta == 1:
         return wrap(torch.arange(count, dtype=to, device=where))
@@ -61,11 +66,12 @@ def _spaced(start, stop, num: int, endpoint: bool, held: numpy.dtype, device: to
     """`num` numbers along a new first axis, and their step. `start` and `stop`: numbers of `held`, or two tensors."""
     to = torch_dtype(held)
     parts = num - 1 if endpoint else num
+    step: Any = numpy.nan
     counts = torch.arange(num, dtype=real_of(to), device=device).to(to)
     if not isinstance(start, torch.Tensor):
         with numpy.errstate(all="ignore"):
             delta = stop - start
-            step = delta / parts if parts > 0 else numpy.nan
+            step = delta / parts if parts > 0 else step
         if parts > 0:
             # A step that vanishes while the distance does not: denormal numbers.
             made = counts / parts * delta.item() if step == 0 else counts * step.item()
@@ -77,7 +83,6 @@ def _spaced(start, stop, num: int, endpoint: bool, held: numpy.dtype, device: to
         return made, step
     delta = stop - start
     counts = counts.reshape((-1,) + (1,) * delta.dim())
-    step = numpy.nan
     if parts > 0:
         step = delta / parts
         made = torch.where(step == 0, counts / parts * delta, counts * step)
@@ -90,12 +95,7 @@ def _spaced(start, stop, num: int, endpoint: bool, held: numpy.dtype, device: to
 
 
 def _host_number(x) -> bool:
-    return (
-        not is_remote(x)
-        and not isinstance(x, torch.Tensor)
-        and not (isinstance(x, (list, tuple)))
-        and numpy.ndim(x) == 0
-    )
+    return not isinstance(x, (ndarray, torch.Tensor, list, tuple)) and numpy.ndim(x) == 0
 
 
 def _count(num) -> int:
@@ -113,16 +113,20 @@ def linspace(start, stop, num=50, endpoint=True, retstep=False, dtype=None, axis
     count = _count(num)
     held = dtype_of(numpy.result_type(_weak(start), _weak(stop), 0.0))
     where = place(device) if device is not None else _device_among([start, stop]) or place()
+    first: Any
+    last: Any
     if _host_number(start) and _host_number(stop):
-        bounds = [numpy.asarray(x).astype(held)[()] for x in (start, stop)]
+        first, last = (numpy.asarray(x).astype(held)[()] for x in (start, stop))
     else:
-        bounds = [tensor(x, torch_dtype(held), where).to(where) for x in (start, stop)]
-    made, step = _spaced(*bounds, count, endpoint, held, where)
+        first, last = (tensor(x, torch_dtype(held), where).to(where) for x in (start, stop))
+    made, step = _spaced(first, last, count, endpoint, held, where)
     if axis != 0:
         made = made.movedim(0, axis_of(axis, made.dim()))
     if dtype is not None:
         to = torch_dtype(dtype)
-        made = (torch.floor(made) if to in INTEGERS and not made.is_complex() else made).to(to)
+        if to in INTEGERS and made.is_complex():
+            raise TypeError("linspace: complex numbers have no floor; give a complex dtype")
+        made = (torch.floor(made) if to in INTEGERS else made).to(to)
     if not retstep:
         return wrap(made)
     return wrap(made), wrap(step) if isinstance(step, torch.Tensor) else step
@@ -143,6 +147,7 @@ def geomspace(start, stop, num=50, endpoint=True, dtype=None, axis=0) -> ndarray
     """`num` numbers from `start` to `stop`, each a multiple of the one before. The bounds may be arrays.
 
     ValueError if a bound of this process is zero; of a remote one it is not known, and the result is NaN.
+    An integer `dtype` cuts off, so that a rounding error of the power may show.
     """
     count = _count(num)
     if any(not is_remote(x) and not numpy.all(numpy.asarray(x)) for x in (start, stop)):

@@ -12,7 +12,7 @@ import torch
 from ._array import ndarray, wrap
 from ._convert import any_remote, axes_of, axis_of, function, is_remote, tensor, tensors
 from ._joining import concatenate
-from ._manipulation import check_fits, sizes_of
+from ._manipulation import check_fits, reshape, sizes_of
 
 __all__ = [
     "append",
@@ -136,7 +136,9 @@ def tile(A, reps) -> ndarray:
     if min(times, default=0) < 0:
         if found.numel():
             raise ValueError("negative dimensions are not allowed")
-        times = tuple(max(n, 0) for n in times)
+        count = max(len(times), found.dim())
+        sizes = [(1,) * (count - len(each)) + each for each in (times, tuple(found.shape))]
+        return reshape(wrap(found), [n * m for n, m in zip(*sizes)])
     return wrap(found.repeat((1,) * (found.dim() - len(times)) + times) if times else found.clone())
 
 

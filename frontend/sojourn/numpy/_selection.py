@@ -191,6 +191,8 @@ def put_along_axis(arr, indices, values, axis) -> None:
             f"shape {shape}"
         )
     source = found.expand(shape)
+    if not index.numel():
+        return
     if axis is None:
         t.copy_(flat.scatter(0, index, source).reshape(t.shape))
     else:
@@ -231,7 +233,11 @@ def place(arr, mask, vals) -> None:
     chosen = _mask(mask, t, "place")
     values = _of(vals, t)
     if not values.numel():
-        raise ValueError("Cannot insert from an empty array!")
+        if any_remote([mask]) or numpy.any(mask):
+            raise ValueError("Cannot insert from an empty array!")
+        return
+    if not t.numel():
+        return
     if values.numel() == 1:
         t.copy_(torch.where(chosen, values.reshape(()), t))
     else:
@@ -244,7 +250,7 @@ def putmask(a, /, mask, values) -> None:
     t = _target(a, "putmask: first argument must be an array")
     chosen = _mask(mask, t, "putmask")
     source = _of(values, t)
-    if source.numel():
+    if source.numel() and t.numel():
         t.copy_(torch.where(chosen, _repeated(source, t.numel()).reshape(t.shape), t))
 
 
@@ -293,12 +299,11 @@ def piecewise(x, condlist, funclist, *args, **kw) -> ndarray:
     t = tensor(x, device=device)
     if isinstance(condlist, (bool, numpy.bool_)):
         condlist = [condlist]
-    elif not is_remote(condlist) or t.dim():
-        first = condlist[0]
-        nested = isinstance(first, (list, tuple)) or getattr(first, "ndim", 0) > 0
-        condlist = list(condlist) if nested else [condlist] if t.dim() else list(condlist)
     else:
-        condlist = list(wrap(tensor(condlist).reshape(-1)))
+        first = condlist[0]
+        within = is_remote(first) and (first.ndim > 0 or not is_remote(condlist))
+        if t.dim() and not within and not isinstance(first, (list, numpy.ndarray)):
+            condlist = [condlist]
     masks = [truth(tensor(each, device=device)) for each in condlist]
     count = len(masks)
     if len(funclist) not in (count, count + 1):
@@ -318,7 +323,8 @@ def piecewise(x, condlist, funclist, *args, **kw) -> ndarray:
         functions.insert(0, last)
     for mask, each in zip(masks, functions):
         value = _of(each(wrap(t), *args, **kw) if callable(each) else each, t)
-        found = torch.where(mask, value, found)
+        column = mask.reshape(tuple(mask.shape) + (1,) * (t.dim() - mask.dim())) if mask.dim() else mask
+        found = torch.where(column, value, found)
     return wrap(found)
 
 
@@ -349,7 +355,7 @@ def fill_diagonal(a, val, wrap=False) -> None:
     if t.dim() > 2 and len(set(t.shape)) != 1:
         raise ValueError("All dimensions of input must be of equal length")
     values = _of(val, t)
-    if not values.numel():
+    if not values.numel() or not t.numel():
         return
     if wrap and t.dim() == 2 and t.shape[0] > t.shape[1] > 0:
         flat = numpy.arange(0, t.numel(), t.shape[1] + 1)

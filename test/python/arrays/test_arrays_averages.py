@@ -82,6 +82,8 @@ def test_quantile_on_the_host(rng):
     assert numpy.asarray(np.quantile(np.asarray(x.astype("float32")), 0.3)).dtype == numpy.float32
     found = np.quantile(x, np.asarray(numpy.array([0.5])))
     numpy.testing.assert_allclose(numpy.asarray(found), numpy.quantile(x, [0.5]))
+    found = np.quantile(a, [np.asarray(numpy.array(0.5)), 0.25])
+    numpy.testing.assert_allclose(numpy.asarray(found), numpy.quantile(x, [0.5, 0.25]))
     for wrong in (1.5, [-0.1], numpy.zeros((1, 1, 1))):
         with pytest.raises(ValueError):
             np.quantile(a, wrong)

@@ -52,8 +52,9 @@ def test_gradient(rng, dtype):
             compare("gradient", x, *spacing, edge_order=edge, rtol=loose)
         for axis in (0, 1, -1, (0, 1), (1,), 5, ()):
             compare("gradient", x, axis=axis, edge_order=edge, rtol=loose)
-        compare("gradient", x, apart, axis=1, edge_order=edge, rtol=loose)
-        compare("gradient", x, apart.astype("float32"), axis=-1, edge_order=edge, rtol=loose)
+        if dtype != "bool":  # of which NumPy makes bools for edge_order=2
+            compare("gradient", x, apart, axis=1, edge_order=edge, rtol=loose)
+            compare("gradient", x, apart.astype("float32"), axis=-1, edge_order=edge, rtol=loose)
         compare("gradient", x, apart, axis=0, edge_order=edge)
         for few in (0, 1, 2):
             compare("gradient", x[0, :few], edge_order=edge, rtol=loose)

@@ -239,7 +239,18 @@ def test_accumulate(dtype, rng):
 @pytest.mark.parametrize("shape", [(), (0,), (0, 3), (3, 0), (1,)])
 def test_small_shapes(shape, rng):
     value = rng.normal(size=shape)
-    for key in ((), ..., None, slice(None), slice(None, None, -1), [], numpy.array([], int), value > 0, True, (..., None)):
+    for key in (
+        (),
+        ...,
+        None,
+        slice(None),
+        slice(None, None, -1),
+        [],
+        numpy.array([], int),
+        value > 0,
+        True,
+        (..., None),
+    ):
         expected = outcome(lambda: value[key])
         if isinstance(expected, Exception):
             assert isinstance(outcome(lambda: np.asarray(value)[key]), type(expected))

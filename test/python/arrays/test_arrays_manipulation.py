@@ -62,7 +62,8 @@ def test_every_shape(rng, shape):
         compare("squeeze", x, axis)
         compare("expand_dims", x, axis)
         compare("size", x, axis)
-        compare("roll", x, 2, axis)
+        if shape or axis != ():  # of no dimensions NumPy fails there
+            compare("roll", x, 2, axis)
         compare("trim_zeros", x, "f", axis)
     for order in ("C", "F", "A", "K", "X"):
         compare("ravel", x, order)
@@ -75,7 +76,9 @@ def test_every_shape(rng, shape):
 
 
 @pytest.mark.parametrize("order", ("C", "F", "A"))
-@pytest.mark.parametrize("new", (24, -1, (6, 4), (-1, 2, 2), (2, 3, 4), (5, -1), (-1, -1), (2, 3), [4, 6], (0, -1), (-2, 3)))
+@pytest.mark.parametrize(
+    "new", (24, -1, (6, 4), (-1, 2, 2), (2, 3, 4), (5, -1), (-1, -1), (2, 3), [4, 6], (0, -1), (-2, 3))
+)
 def test_reshape(rng, new, order):
     x = draw(rng, "int32", (2, 3, 4))
     compare("reshape", x, new, order=order)
@@ -86,7 +89,12 @@ def test_reshape(rng, new, order):
 def test_orders_of_transposed_memory(rng):
     x = draw(rng, "float64", (2, 3, 4))
     there = np.asarray(x)
-    views = (lambda np, y: y.T, lambda np, y: np.swapaxes(y, 0, 1), lambda np, y: y[:, 1:], lambda np, y: np.moveaxis(y, 0, 1))
+    views = (
+        lambda np, y: y.T,
+        lambda np, y: np.swapaxes(y, 0, 1),
+        lambda np, y: y[:, 1:],
+        lambda np, y: np.moveaxis(y, 0, 1),
+    )
     for view in views:
         for order in "CFAK":
             ours, reference = view(np, there), view(numpy, x)
@@ -215,7 +223,15 @@ def test_insert(rng, obj, axis):
         ours = np.insert(np.asarray(x), obj, 1.5, axis) if axis != 2 else None
         assert ours is None or not difference(ours, numpy.insert(x, obj, 1.5, axis))
         return
-    for values in (1, 2.75, draw(rng, "float64", 3), draw(rng, "int8", 4), draw(rng, "float32", (4, 1)), draw(rng, "float32", (2, 3)), draw(rng, "float32", (1, 1, 1))):
+    for values in (
+        1,
+        2.75,
+        draw(rng, "float64", 3),
+        draw(rng, "int8", 4),
+        draw(rng, "float32", (4, 1)),
+        draw(rng, "float32", (2, 3)),
+        draw(rng, "float32", (1, 1, 1)),
+    ):
         compare("insert", x, obj, values, axis)
     compare("insert", draw(rng, "int8", 5), obj, 2.75)
 
@@ -240,7 +256,24 @@ def test_trim_zeros(rng):
 
 
 @pytest.mark.parametrize("dtype", ("bool", "uint8", "int32", "float16", "float32", "complex64"))
-@pytest.mark.parametrize("width", (0, 1, 5, (2, 0), ((1, 2),), ((0, 3), (4, 1)), [[2], [3]], ((1, 2), (3, 4), (5, 6)), -1, 1.5, [], {0: 2}, {-1: (1, 0)}))
+@pytest.mark.parametrize(
+    "width",
+    (
+        0,
+        1,
+        5,
+        (2, 0),
+        ((1, 2),),
+        ((0, 3), (4, 1)),
+        [[2], [3]],
+        ((1, 2), (3, 4), (5, 6)),
+        -1,
+        1.5,
+        [],
+        {0: 2},
+        {-1: (1, 0)},
+    ),
+)
 def test_pad_widths(rng, dtype, width):
     x = draw(rng, dtype, (2, 3))
     for mode in ("constant", "edge", "reflect", "symmetric", "wrap", "linear_ramp", "mean"):
@@ -316,7 +349,9 @@ def test_astype(rng):
     for dtype in ("int8", numpy.float64, float, "complex64"):
         compare("astype", x, dtype)
     there = np.asarray(x)
-    assert np.astype(there, "float32", copy=False) is there or np.shares_memory(np.astype(there, "float32", copy=False), there)
+    assert np.astype(there, "float32", copy=False) is there or np.shares_memory(
+        np.astype(there, "float32", copy=False), there
+    )
     assert not np.shares_memory(np.astype(there, "float32"), there)
     with pytest.raises(TypeError, match="not held by owners"):
         np.astype(there, "uint16")
@@ -336,7 +371,11 @@ def test_torch_tensors_are_taken(there):
 
 def test_sizes_that_are_not_known():
     x = np.zeros(3)
-    for call in (lambda: np.repeat(x, np.ones(3, int)), lambda: np.delete(x, np.ones(1, int)), lambda: np.insert(x, np.ones(1, int), 1)):
+    for call in (
+        lambda: np.repeat(x, np.ones(3, int)),
+        lambda: np.delete(x, np.ones(1, int)),
+        lambda: np.insert(x, np.ones(1, int), 1),
+    ):
         with pytest.raises(TypeError, match="to be known"):
             call()
 

@@ -38,19 +38,20 @@ def check_continuous(x, law):
 def check_counts(x, law):
     """A chi-square test; values of small chance are put together, tails included."""
     assert x.dtype == numpy.int64
-    low, high = int(law.ppf(1e-4)), int(law.ppf(1 - 1e-4))
-    edges = numpy.unique(law.ppf(numpy.linspace(1e-3, 1 - 1e-3, 60))).astype(int)
-    cdf = numpy.concatenate(([0.0], law.cdf(edges), [1.0]))
-    chances = numpy.diff(cdf)
+    if law.dist.name == "zipf":
+        edges = numpy.arange(1, 60)
+        cdf = numpy.cumsum(law.pmf(edges))  # SciPy's own sums take all memory
+    else:
+        edges = numpy.unique(law.ppf(numpy.linspace(1e-3, 1 - 1e-3, 60))).astype(int)
+        cdf = law.cdf(edges)
+    chances = numpy.diff(numpy.concatenate(([0.0], cdf, [1.0])))
     found = numpy.bincount(numpy.searchsorted(edges, x.ravel()), minlength=len(edges) + 1)
     expected = chances * x.size
-    if (expected[-1] < 1e-9).all():
-        assert found[-1] == 0
     large = expected > 5
     found = numpy.append(found[large], found[~large].sum())
     expected = numpy.append(expected[large], expected[~large].sum())
     kept = expected > 1e-9
-    assert found[~kept].sum() == 0, (low, high)
+    assert found[~kept].sum() == 0
     found, expected = found[kept], expected[kept]
     if len(found) > 1:
         statistic = float(((found - expected) ** 2 / expected).sum())
@@ -99,7 +100,7 @@ CONTINUOUS = [
     ("vonmises", (0.0, 0.0), stats.uniform(-math.pi, 2 * math.pi)),
     ("vonmises", (0.0, 1e-9), stats.uniform(-math.pi, 2 * math.pi)),
     ("vonmises", (0.0, 0.7), stats.vonmises_line(0.7)),
-    ("vonmises", (0.0, 50.0), stats.vonmises_line(50)),
+    ("vonmises", (0.0, 60.0), stats.vonmises_line(60)),
     ("vonmises", (0.0, 9e5), stats.norm(0, 9e5**-0.5)),
     ("vonmises", (0.0, 4e6), stats.norm(0, 5e-4)),
 ]

@@ -13,9 +13,9 @@ from .._array import ndarray, wrap
 from .._convert import is_remote, tensor
 from .._dtypes import NUMPY, TORCH, dtype_of
 
-__all__ = ["check", "finish", "float_dtype", "full_shape", "host_tensor", "shape_of", "target_shape"]
+__all__ = ["CHECKS", "check", "finish", "float_dtype", "full_shape", "host_tensor", "shape_of", "target_shape"]
 
-_host = numpy.random.Generator(numpy.random.PCG64(0))  # its checks are asked for, not its numbers
+CHECKS = numpy.random.Generator(numpy.random.PCG64(0))  # NumPy's, whose numbers go unused
 _VALID = {
     "geometric": (0.5,),
     "logseries": (0.5,),
@@ -66,7 +66,7 @@ def check(name: str, *parameters) -> None:
         return
     valid = _VALID.get(name, (1.0,) * len(parameters))
     asked = [instead if is_remote(x) else x for x, instead in zip(parameters, valid)]
-    getattr(_host, name)(*asked, size=(0, *numpy.broadcast_shapes(*map(numpy.shape, asked))))
+    getattr(CHECKS, name)(*asked, size=(0, *numpy.broadcast_shapes(*map(numpy.shape, asked))))
 
 
 def float_dtype(dtype, name: str) -> torch.dtype:

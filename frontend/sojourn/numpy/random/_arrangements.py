@@ -13,14 +13,13 @@ from .._array import ndarray, wrap
 from .._convert import any_remote, axis_of, is_remote, tensor
 from .._dtypes import TORCH, dtype_of
 from . import _arguments as arguments
-from ._arguments import host_tensor
+from ._arguments import CHECKS, host_tensor
 from ._draws import Draws, first_accepted
 
 __all__ = ["Arrangements"]
 
 _NARROW = 2**32  # ranges up to here are the remainders of 63 bits
 _WIDE_ROUNDS = 30  # each refuses with a chance of at most 0.5
-_SCRATCH = numpy.random.Generator(numpy.random.PCG64(0))  # for its checks
 
 
 class Arrangements:
@@ -37,7 +36,7 @@ class Arrangements:
         to = TORCH[dtype_of(kind)]
         isRemote = is_remote(low) or is_remote(high)
         if not isRemote:
-            _SCRATCH.integers(low, high, dtype=kind, endpoint=endpoint)
+            CHECKS.integers(low, high, dtype=kind, endpoint=endpoint)
         low, high = (0, low) if high is None else (low, high)
         shapes = [tuple(numpy.shape(x)) if not is_remote(x) else tuple(x.shape) for x in (low, high)]
         draws = self._draws(arguments.full_shape(size, *shapes), low, high)

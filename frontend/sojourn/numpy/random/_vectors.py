@@ -12,13 +12,11 @@ import torch
 from .._array import ndarray, wrap
 from .._convert import is_remote
 from . import _arguments as arguments
-from ._arguments import host_tensor
+from ._arguments import CHECKS, host_tensor
 from ._counts import parts_binomial, parts_hypergeometric
 from ._draws import whole
 
 __all__ = ["Vectors"]
-
-_SCRATCH = numpy.random.Generator(numpy.random.PCG64(0))  # for its checks
 
 
 class Vectors:
@@ -61,7 +59,7 @@ class Vectors:
         if method not in ("count", "marginals"):
             raise ValueError('method must be "count" or "marginals".')
         if not is_remote(colors) and not is_remote(nsample):
-            _SCRATCH.multivariate_hypergeometric(colors, nsample, size=0, method="marginals")
+            CHECKS.multivariate_hypergeometric(colors, nsample, size=0, method="marginals")
         given, sample = host_tensor(colors), host_tensor(nsample)
         if given.dim() != 1:
             raise ValueError("colors must be a one-dimensional sequence of nonnegative integers")
@@ -88,7 +86,7 @@ class Vectors:
             raise ValueError("mean and cov must have same length")
         if not is_remote(cov):
             options: Any = {"check_valid": check_valid, "tol": tol, "method": method}
-            _SCRATCH.multivariate_normal(numpy.zeros(len(center)), matrix.numpy(), size=0, **options)
+            CHECKS.multivariate_normal(numpy.zeros(len(center)), matrix.numpy(), size=0, **options)
         draws = self._draws((*(arguments.shape_of(size) or ()), len(center)), mean, cov)
         center, matrix = center.to(draws.device), matrix.to(draws.device)
         if method == "cholesky":
