@@ -29,7 +29,7 @@ from ._ufuncs import ufunc
 _MODULES = (
     "_applied", "_averages", "_bins", "_calculus", "_creation", "_elementwise", "_histograms", "_index_sets", "_info",
     "_joining", "_manipulation", "_nan", "_nonzero", "_norms", "_padding", "_products", "_quantiles", "_ranges",
-    "_rearranging", "_reductions", "_selection", "_sets", "_sorting",
+    "_rearranging", "_reductions", "_selection", "_sets", "_sorting", "_windows",
 )  # fmt: skip
 
 

@@ -51,7 +51,7 @@ def _without(x, axis):
 @function
 def trapezoid(y, x=None, dx=1.0, axis=-1):
     """The integral along an axis by the trapezoidal rule, at points `x` or `dx` apart."""
-    given, points = (tensors(y, x) if x is not None else (tensors(y, dx)[0], None))
+    given, points = tensors(y, x) if x is not None else (tensors(y, dx)[0], None)
     axis = axis_of(axis, given.dim())
     count = given.shape[axis]
     if points is None:
@@ -62,7 +62,7 @@ def trapezoid(y, x=None, dx=1.0, axis=-1):
             steps = steps.reshape([-1 if k == axis else 1 for k in range(given.dim())])
         step = wrap(steps)
     after, before = (wrap(given.narrow(axis, k, max(count - 1, 0)) if count else given) for k in (min(1, count), 0))
-    parts = ALL["divide"](ALL["multiply"](step, after + before), 2.0)
+    parts = ALL["divide"](ALL["multiply"](step, ALL["add"](after, before)), 2.0)
     return wrap(torch.sum(parts._t, axis, dtype=parts._t.dtype))
 
 
@@ -191,8 +191,9 @@ def interp(x, xp, fp, left=None, right=None, period=None):
     ]
     if values.dtype not in COMPLEX:
         return wrap(_between(x, points, values, *ends))
-    real, imag = zip(*((y.real, y.imag) for y in (values, *ends)))
-    return wrap(torch.complex(_between(x, points, *real), _between(x, points, *imag, unknown=0.0)))
+    left, right = ends
+    real = _between(x, points, values.real, left.real, right.real)
+    return wrap(torch.complex(real, _between(x, points, values.imag, left.imag, right.imag, unknown=0.0)))
 
 
 def _between(x, points, values, left, right, unknown=None):

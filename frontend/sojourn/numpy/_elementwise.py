@@ -46,7 +46,8 @@ def _limited(x, low, high):
 
 
 kernels.TENSORS_ONLY.add(_limited)
-_clip = ufunc(numpy._core.umath.clip, _limited)
+_core: Any = numpy._core  # type: ignore[attr-defined]  # whose ufunc has no public name
+_clip = ufunc(_core.umath.clip, _limited)
 
 
 @function
@@ -181,7 +182,7 @@ def i0(x):
 @function
 def isclose(a, b, rtol=1e-05, atol=1e-08, equal_nan=False):
     """Elementwise |a - b| <= atol + rtol |b|; infinities where they are equal, NaN by `equal_nan`."""
-    given = [x if isinstance(x, (int, float, complex)) else wrap(x) for x in _with_numbers(a, b, rtol, atol)]
+    given: list[Any] = [x if isinstance(x, (int, float, complex)) else wrap(x) for x in _with_numbers(a, b, rtol, atol)]
     x, y, rtol, atol = given
     if isinstance(y, ndarray):
         y = y.astype(NUMPY[result_type(y._t, 1.0)], copy=False)

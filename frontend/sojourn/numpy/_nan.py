@@ -212,7 +212,10 @@ def nanmedian(a, axis=None, out=None, overwrite_input=False, keepdims=MISSING) -
 def nanquantile(
     a, q, axis=None, out=None, overwrite_input=False, method="linear", keepdims=MISSING, *, weights=None
 ) -> ndarray:
-    """As `quantile`, without NaN; NaN of nothing else."""
+    """As `quantile`, without NaN; NaN of nothing else. The dtype does not depend on values.
+
+    NumPy's does: where the first slice is all NaN and `q` is an array, it gives the dtype of `a`.
+    """
     return quantiles(a, q, axis, out, method, keepdims, weights, percent=False, skipsNaN=True)
 
 

@@ -15,11 +15,23 @@ import torch
 from . import _calculus as calculus
 from . import linalg
 from ._array import ndarray, wrap
-from ._convert import function, promoted, tensor, tensors
+from ._convert import any_remote, function, promoted, tensor, tensors
 from ._dtypes import COMPLEX, FLOATS, NUMPY, inexact, result_type
 from ._ufuncs import ALL
 
-__all__ = ["poly", "poly1d", "polyadd", "polyder", "polydiv", "polyfit", "polyint", "polymul", "polysub", "polyval", "roots"]
+__all__ = [
+    "poly",
+    "poly1d",
+    "polyadd",
+    "polyder",
+    "polydiv",
+    "polyfit",
+    "polyint",
+    "polymul",
+    "polysub",
+    "polyval",
+    "roots",
+]
 
 
 def _coefficients(*given) -> list[torch.Tensor]:
@@ -118,7 +130,7 @@ def polyval(p, x):
     if dtype == torch.bool:
         made = wrap(torch.zeros_like(points))
         for part in found.unbind():
-            made = made * wrap(points) + wrap(part)
+            made = ALL["add"](ALL["multiply"](made, wrap(points)), wrap(part))
         return made
     points = points.to(dtype)
     value = torch.zeros_like(points)
@@ -244,11 +256,12 @@ class poly1d:
     """
 
     coeffs: ndarray
+    variable: str
     __array_priority__ = 2000.0
 
     def __new__(cls, c_or_r, r=False, variable=None):
         given = c_or_r.coeffs if isinstance(c_or_r, poly1d) else c_or_r
-        coeffs = (poly if r else numpy.asarray)(given) if not _is_remote(given) else None
+        coeffs = (poly if r else numpy.asarray)(given) if not any_remote([given]) else None
         if coeffs is not None:
             return numpy.poly1d(coeffs, variable=variable)
         self = super().__new__(cls)
@@ -288,7 +301,7 @@ class poly1d:
         return poly1d(polyint(self.coeffs, m, k))
 
     def __neg__(self):
-        return poly1d(-self.coeffs)
+        return poly1d(ALL["negative"](self.coeffs))
 
     def __add__(self, other):
         return poly1d(polyadd(self.coeffs, _raw(other)))
@@ -317,12 +330,6 @@ class poly1d:
         for _ in range(exponent):
             made = polymul(self.coeffs, made)
         return poly1d(made)
-
-
-def _is_remote(x) -> bool:
-    from ._convert import any_remote
-
-    return any_remote([x])
 
 
 def _raw(x):

@@ -125,7 +125,9 @@ def cross(a, b, axisa=-1, axisb=-1, axisc=-1, axis=None):
         raise ValueError("At least one array has zero dimension")
     a, b = (torch.movedim(x, axis_of(k, x.dim()), -1) for x, k in ((a, axisa), (b, axisb)))
     if a.shape[-1] not in (2, 3) or b.shape[-1] not in (2, 3):
-        raise ValueError(f"incompatible dimensions for cross product\n(dimension must be 2 or 3, not {a.shape[-1]} and {b.shape[-1]})")
+        raise ValueError(
+            f"incompatible dimensions for cross product\n(dimension must be 2 or 3, not {a.shape[-1]} and {b.shape[-1]})"
+        )
     shape = numpy.broadcast_shapes(a.shape[:-1], b.shape[:-1])
     if a.dtype == torch.bool:
         raise TypeError("numpy boolean subtract, the `-` operator, is not supported; convert to integers first")
@@ -170,7 +172,9 @@ def _subscripts(labels) -> str:
 def _notation(operands) -> tuple[str, list[Any]]:
     """The text and the arrays of either way to call einsum."""
     if len(operands) < 2:
-        raise ValueError("must specify the einstein sum subscripts string and at least one operand, or at least one operand and its corresponding subscripts list")
+        raise ValueError(
+            "must specify the einstein sum subscripts string and at least one operand, or at least one operand and its corresponding subscripts list"
+        )
     if isinstance(operands[0], str):
         return operands[0].replace(" ", ""), list(operands[1:])
     arrays = list(operands[: len(operands) // 2 * 2 : 2])
@@ -193,21 +197,31 @@ def _checked(text: str, arrays: list[torch.Tensor]) -> None:
         if len(names) > array.dim():
             raise ValueError(f"einstein sum subscripts string contains too many subscripts for operand {number}")
         if len(names) < array.dim() and "..." not in part:
-            raise ValueError("operand has more dimensions than subscripts given in einstein sum, but no '...' ellipsis provided to broadcast the extra dimensions.")
+            raise ValueError(
+                "operand has more dimensions than subscripts given in einstein sum, but no '...' ellipsis provided to broadcast the extra dimensions."
+            )
         before, _, after = part.partition("...")
         shape = list(array.shape)
         for name, size in [*zip(before, shape), *(zip(after[::-1], shape[::-1]))]:
             if sizes.setdefault(name, size) == 1:
                 sizes[name] = size
             if size not in (1, sizes[name]):
-                raise ValueError(f"operands could not be broadcast together: subscript '{name}' is of {sizes[name]} and of {size}")
+                raise ValueError(
+                    f"operands could not be broadcast together: subscript '{name}' is of {sizes[name]} and of {size}"
+                )
     names = output.replace("...", "", 1)
     if any(name not in sizes for name in names):
         raise ValueError("einstein sum subscripts string included an output subscript which never appeared in an input")
     if len(set(names)) != len(names):
         raise ValueError("einstein sum subscripts string includes an output subscript multiple times")
-    if arrow and "..." not in output and any("..." in part and len(part) - 3 < array.dim() for part, array in zip(parts, arrays)):
-        raise ValueError("output has more dimensions than subscripts given in einstein sum, but no '...' ellipsis provided to broadcast the extra dimensions.")
+    if (
+        arrow
+        and "..." not in output
+        and any("..." in part and len(part) - 3 < array.dim() for part, array in zip(parts, arrays))
+    ):
+        raise ValueError(
+            "output has more dimensions than subscripts given in einstein sum, but no '...' ellipsis provided to broadcast the extra dimensions."
+        )
 
 
 @function

@@ -8,7 +8,6 @@ Errors of shapes and dtypes are NumPy's; as there, float16 is refused, and integ
 
 from __future__ import annotations
 
-import functools
 import math
 import operator
 from typing import Any
@@ -18,12 +17,28 @@ import torch
 from numpy.linalg import LinAlgError
 
 from . import _norms as norms
-from . import _products as products
 from ._array import wrap
-from ._convert import axes_of, axis_of, promoted, tensor, tensors
-from ._dtypes import NUMPY, inexact, real_of, torch_dtype
-from ._outputs import function_of, into
-from ._ufuncs import ALL
+from ._convert import axes_of, axis_of, tensor, tensors
+from ._dtypes import real_of
+from ._matrices import (
+    adjoint,
+    common,
+    cross,
+    diagonal,
+    matmul,
+    matrices,
+    matrix_power,
+    matrix_transpose,
+    multi_dot,
+    outer,
+    stack,
+    tensordot,
+    times,
+    trace,
+    triangle,
+    vecdot,
+)
+from ._outputs import function_of
 
 __all__ = [
     "LinAlgError",
@@ -63,51 +78,12 @@ __all__ = [
 _function = function_of(numpy.linalg)
 _NONE: Any = numpy._NoValue
 _one = numpy.ones((1, 1))
-_EigResult, _EighResult = type(numpy.linalg.eig(_one)), type(numpy.linalg.eigh(_one))
-_QRResult, _SVDResult = type(numpy.linalg.qr(_one)), type(numpy.linalg.svd(_one))
-_SlogdetResult = type(numpy.linalg.slogdet(_one))
-
-
-# What is taken.
-
-
-def _stack(a, square: bool = False) -> torch.Tensor:
-    """Matrices, whose dtype is still any."""
-    found = tensor(a)
-    if found.dim() < 2:
-        raise LinAlgError(f"{found.dim()}-dimensional array given. Array must be at least two-dimensional")
-    if square and found.shape[-1] != found.shape[-2]:
-        raise LinAlgError("Last 2 dimensions of the array must be square")
-    return found
-
-
-def _common(*given: torch.Tensor) -> list[torch.Tensor]:
-    """In the dtype in which they are factored."""
-    for x in given:
-        if x.dtype == torch.float16:
-            raise TypeError("array type float16 is unsupported in linalg")
-    dtype = torch_dtype(numpy.result_type(*(NUMPY[inexact(x.dtype)] for x in given)))
-    return [x.to(dtype) for x in given]
-
-
-def _matrices(a, square: bool = False) -> torch.Tensor:
-    return _common(_stack(a, square))[0]
-
-
-def _triangle(UPLO) -> str:
-    UPLO = UPLO.upper()
-    if UPLO not in ("L", "U"):
-        raise ValueError("UPLO argument must be 'L' or 'U'")
-    return UPLO
-
-
-def _adjoint(x: torch.Tensor) -> torch.Tensor:
-    return torch.conj(x.transpose(-1, -2)).resolve_conj()
-
-
-def _times(a, b):
-    """Of weights per column with a matrix."""
-    return a.to(b.dtype).unsqueeze(-2) * b
+# NumPy's own named tuples, here of other arrays.
+_EigResult: Any = type(numpy.linalg.eig(_one))
+_EighResult: Any = type(numpy.linalg.eigh(_one))
+_QRResult: Any = type(numpy.linalg.qr(_one))
+_SVDResult: Any = type(numpy.linalg.svd(_one))
+_SlogdetResult: Any = type(numpy.linalg.slogdet(_one))
 
 
 # Equations and inverses.
@@ -117,14 +93,14 @@ def _times(a, b):
 def solve(a, b):
     """The solution x of a x = b; `b`: one vector (1-d) or matrices of right-hand sides, [..., M, K]."""
     a, b = tensors(a, b)
-    _stack(a, square=True)
+    stack(a, square=True)
     size = a.shape[-1]
     if b.dim() == 0 or b.shape[0 if b.dim() == 1 else -2] != size:
         raise ValueError(
             "solve: Input operand 1 does not have enough dimensions or a mismatch in its core dimension 0, with gufunc "
             f"signature (m,m),(m,n)->(m,n): shape {tuple(b.shape)} beside {tuple(a.shape)}"
         )
-    a, b = _common(a, b)
+    a, b = common(a, b)
     return wrap(_solved(a, b.unsqueeze(-1)).squeeze(-1) if b.dim() == 1 else _solved(a, b))
 
 
@@ -137,7 +113,7 @@ def _solved(a, b):
 @_function
 def inv(a):
     """The inverse of each matrix; of a singular one, infinities and NaN."""
-    return wrap(torch.linalg.inv(_matrices(a, square=True)))
+    return wrap(torch.linalg.inv(matrices(a, square=True)))
 
 
 @_function
@@ -151,7 +127,7 @@ def tensorsolve(a, b, axes=None):
     size = math.prod(shape)
     if a.numel() != size**2 or b.numel() != size:
         raise LinAlgError("Input arrays must satisfy the requirement prod(a.shape[b.ndim:]) == prod(a.shape[:b.ndim])")
-    a, b = _common(a.reshape(size, size), b.reshape(size, 1))
+    a, b = common(a.reshape(size, size), b.reshape(size, 1))
     return wrap(torch.linalg.solve(a, b).reshape(shape))
 
 
@@ -166,7 +142,7 @@ def tensorinv(a, ind=2):
         raise TypeError("tensorinv takes arrays of at least one dimension")
     size = math.prod(shape[ind:])
     rows = found.numel() // size if size else 0
-    return wrap(torch.linalg.inv(_matrices(found.reshape(rows, size), square=True)).reshape(shape[ind:] + shape[:ind]))
+    return wrap(torch.linalg.inv(matrices(found.reshape(rows, size), square=True)).reshape(shape[ind:] + shape[:ind]))
 
 
 @_function
@@ -185,7 +161,7 @@ def lstsq(a, b, rcond=None):
     (rows, columns), size = a.shape, b.shape[-1]
     if rows != b.shape[0]:
         raise LinAlgError("Incompatible dimensions")
-    a, b = _common(a, b)
+    a, b = common(a, b)
     eps = torch.finfo(a.dtype).eps
     limit = eps * max(rows, columns) if rcond is None else float(rcond) if rcond >= 0 else eps
     if rows and columns:
@@ -208,17 +184,17 @@ def pinv(a, rcond=None, hermitian=False, *, rtol=_NONE):
         rcond = 1e-15 if rtol is _NONE else rtol
     elif rtol is not _NONE:
         raise ValueError("`rtol` and `rcond` can't be both set.")
-    found = _stack(a)
+    found = stack(a)
     if 0 in found.shape[-2:]:
         return wrap(found.transpose(-1, -2).clone())
-    found = _common(found)[0]
+    found = common(found)[0]
     if rcond is None:
         rcond = max(found.shape[-2:]) * torch.finfo(found.dtype).eps
     u, values, vh = _svd(found, hermitian)
     limit = torch.amax(values, -1, keepdim=True) * _limit(rcond, values)
     kept = values > limit
     inverse = torch.where(kept, 1.0 / torch.where(kept, values, torch.ones_like(values)), torch.zeros_like(values))
-    return wrap(torch.matmul(_times(inverse, _adjoint(vh)), _adjoint(u)))
+    return wrap(torch.matmul(times(inverse, adjoint(vh)), adjoint(u)))
 
 
 def _limit(value, like):
@@ -232,7 +208,7 @@ def _limit(value, like):
 @_function
 def cholesky(a, /, *, upper=False):
     """The lower (or upper) triangular factor; NaN where a matrix is not positive definite."""
-    return wrap(torch.linalg.cholesky(_matrices(a, square=True), upper=bool(upper)))
+    return wrap(torch.linalg.cholesky(matrices(a, square=True), upper=bool(upper)))
 
 
 @_function
@@ -240,7 +216,7 @@ def qr(a, mode="reduced"):
     """An orthogonal and a triangular factor; `mode` "reduced", "complete", "r" (the latter only) or "raw" (reflectors)."""
     if mode not in ("reduced", "complete", "r", "raw"):
         raise ValueError(f"Unrecognized mode '{mode}'")
-    found = _matrices(a)
+    found = matrices(a)
     if mode == "raw":
         reflectors, scales = torch.geqrf(found)
         return wrap(reflectors.transpose(-1, -2)), wrap(scales)
@@ -251,27 +227,27 @@ def qr(a, mode="reduced"):
 @_function
 def eig(a):
     """Eigenvalues and, as columns, eigenvectors: always complex (NumPy's are real where all eigenvalues are)."""
-    return _EigResult(*map(wrap, torch.linalg.eig(_matrices(a, square=True))))
+    return _EigResult(*map(wrap, torch.linalg.eig(matrices(a, square=True))))
 
 
 @_function
 def eigvals(a):
     """Eigenvalues in no order: always complex (NumPy's are real where all are)."""
-    return wrap(torch.linalg.eigvals(_matrices(a, square=True)))
+    return wrap(torch.linalg.eigvals(matrices(a, square=True)))
 
 
 @_function
 def eigh(a, UPLO="L"):
     """Ascending eigenvalues and, as columns, eigenvectors of symmetric matrices, of which one triangle is used."""
-    UPLO = _triangle(UPLO)
-    return _EighResult(*map(wrap, torch.linalg.eigh(_matrices(a, square=True), UPLO=UPLO)))
+    UPLO = triangle(UPLO)
+    return _EighResult(*map(wrap, torch.linalg.eigh(matrices(a, square=True), UPLO=UPLO)))
 
 
 @_function
 def eigvalsh(a, UPLO="L"):
     """Ascending eigenvalues of symmetric matrices, of which one triangle is used."""
-    UPLO = _triangle(UPLO)
-    return wrap(torch.linalg.eigvalsh(_matrices(a, square=True), UPLO=UPLO))
+    UPLO = triangle(UPLO)
+    return wrap(torch.linalg.eigvalsh(matrices(a, square=True), UPLO=UPLO))
 
 
 def _svd(a: torch.Tensor, hermitian: bool, full: bool = False) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
@@ -281,7 +257,7 @@ def _svd(a: torch.Tensor, hermitian: bool, full: bool = False) -> tuple[torch.Te
     sizes, order = torch.sort(torch.abs(values), -1, descending=True)
     u = torch.gather(vectors, -1, order.unsqueeze(-2).expand(vectors.shape))
     signs = torch.where(torch.gather(values, -1, order) < 0, -1.0, 1.0)
-    return u, sizes, _adjoint(_times(signs, u))
+    return u, sizes, adjoint(times(signs, u))
 
 
 def _values(a: torch.Tensor, hermitian: bool = False) -> torch.Tensor:
@@ -294,7 +270,7 @@ def _values(a: torch.Tensor, hermitian: bool = False) -> torch.Tensor:
 @_function
 def svd(a, full_matrices=True, compute_uv=True, hermitian=False):
     """The factors U, S and Vh of a = U diag(S) Vh, or S only; `hermitian`: by the eigenvalues of the lower triangle."""
-    found = _matrices(a, square=hermitian)
+    found = matrices(a, square=hermitian)
     if not compute_uv:
         return wrap(_values(found, hermitian))
     return _SVDResult(*map(wrap, _svd(found, hermitian, bool(full_matrices))))
@@ -303,7 +279,7 @@ def svd(a, full_matrices=True, compute_uv=True, hermitian=False):
 @_function
 def svdvals(x, /):
     """Singular values, descending."""
-    return wrap(_values(_matrices(x)))
+    return wrap(_values(matrices(x)))
 
 
 # Numbers of matrices.
@@ -312,13 +288,13 @@ def svdvals(x, /):
 @_function
 def det(a):
     """The determinant."""
-    return wrap(torch.linalg.det(_matrices(a, square=True)))
+    return wrap(torch.linalg.det(matrices(a, square=True)))
 
 
 @_function
 def slogdet(a):
     """The sign (of complex matrices the phase) and the logarithm of the size of the determinant."""
-    return _SlogdetResult(*map(wrap, torch.linalg.slogdet(_matrices(a, square=True))))
+    return _SlogdetResult(*map(wrap, torch.linalg.slogdet(matrices(a, square=True))))
 
 
 @_function
@@ -329,7 +305,7 @@ def matrix_rank(A, tol=None, hermitian=False, *, rtol=None):
     found = tensor(A)
     if found.dim() < 2:
         return wrap(torch.any(found != 0).to(torch.int64))
-    found = _matrices(found, square=hermitian)
+    found = matrices(found, square=hermitian)
     values = _values(found, hermitian)
     if not values.shape[-1]:
         return wrap(torch.zeros(values.shape[:-1], dtype=torch.int64, device=values.device))
@@ -348,12 +324,12 @@ def cond(x, p=None):
     if 0 in found.shape[-2:]:
         raise LinAlgError("cond is not defined on empty arrays")
     if p in (None, 2, -2):
-        found = _matrices(found)
+        found = matrices(found)
         values = _values(found)
         first, last = values[..., 0], values[..., -1]
         made = last / first if p == -2 else first / last
     else:
-        found = _matrices(found, square=True)
+        found = matrices(found, square=True)
         axes = found.dim() - 2, found.dim() - 1
         made = norms.matrix(found, p, axes, False) * norms.matrix(torch.linalg.inv(found), p, axes, False)
     known = ~torch.any(torch.isnan(found).flatten(-2), -1)
@@ -391,122 +367,3 @@ def vector_norm(x, /, *, axis=None, keepdims=False, ord=2):
     """A norm of vectors along an axis, of the elements of several axes, or of all."""
     found = tensor(x)
     return wrap(norms.vector(found, ord, axes_of(axis, found.dim()), keepdims))
-
-
-# Products.
-
-
-@_function
-def matrix_power(a, n):
-    """The n-th power of matrices; a negative one of the inverse, in float64 of integers."""
-    found = _stack(a, square=True)
-    try:
-        n = operator.index(n)
-    except TypeError as error:
-        raise TypeError("exponent must be an integer") from error
-    if n < 0:
-        found, n = torch.linalg.inv(_matrices(found)), -n
-    if n == 0:
-        one = torch.eye(found.shape[-1], dtype=found.dtype, device=found.device)
-        return wrap(one.expand(found.shape).clone())
-    if found.dtype != torch.bool:
-        return wrap(torch.linalg.matrix_power(found, n))
-    made = None
-    while n:
-        if n & 1:
-            made = found if made is None else products.summed(torch.matmul, made, found)
-        n >>= 1
-        if n:
-            found = products.summed(torch.matmul, found, found)
-    return wrap(made)
-
-
-@_function
-def multi_dot(arrays, *, out=None):
-    """The product of two or more matrices in the cheapest order; the first and the last may be vectors."""
-    if len(arrays) < 2:
-        raise ValueError("Expecting at least two arrays.")
-    given = promoted(*arrays)
-    if len(given) == 2:
-        return products.dot(wrap(given[0]), wrap(given[1]), out)
-    for k, x in enumerate(given):
-        if x.dim() != 2 and not (x.dim() == 1 and k in (0, len(given) - 1)):
-            raise LinAlgError(f"{x.dim()}-dimensional array given. Array must be two-dimensional")
-    for x, y in zip(given, given[1:]):
-        if x.shape[-1] != y.shape[0]:
-            raise ValueError(
-                f"shapes {tuple(x.shape)} and {tuple(y.shape)} not aligned: {x.shape[-1]} (dim {x.dim() - 1}) != "
-                f"{y.shape[0]} (dim 0)"
-            )
-    if given[0].dtype == torch.bool:
-        made = functools.reduce(lambda x, y: products.summed(torch.matmul, x, y), given)
-    else:
-        made = torch.linalg.multi_dot(given)
-    return into(made, out, exact=True)
-
-
-@_function
-def matmul(x1, x2, /):
-    """The product of matrices."""
-    return ALL["matmul"](x1, x2)
-
-
-@_function
-def vecdot(x1, x2, /, *, axis=-1):
-    """The sum of products along an axis; elements of `x1` are conjugated."""
-    return ALL["vecdot"](*(wrap(torch.movedim(x, axis_of(axis, x.dim()), -1)) for x in tensors(x1, x2)))
-
-
-@_function
-def outer(x1, x2, /):
-    """All products of an element of one vector with one of another."""
-    x1, x2 = map(wrap, tensors(x1, x2))
-    if x1.ndim != 1 or x2.ndim != 1:
-        raise ValueError(f"Input arrays must be one-dimensional, but they are x1.ndim={x1.ndim} and x2.ndim={x2.ndim}.")
-    return products.outer(x1, x2)
-
-
-@_function
-def cross(x1, x2, /, *, axis=-1):
-    """The vector product along an axis of length 3."""
-    x1, x2 = map(wrap, tensors(x1, x2))
-    sizes = [x.shape[axis_of(axis, x.ndim)] for x in (x1, x2)]
-    if sizes != [3, 3]:
-        raise ValueError(
-            "Both input arrays must be (arrays of) 3-dimensional vectors, but they are "
-            f"{sizes[0]} and {sizes[1]} dimensional instead."
-        )
-    return products.cross(x1, x2, axis=axis)
-
-
-@_function
-def tensordot(x1, x2, /, *, axes=2):
-    """As `numpy.tensordot`."""
-    return products.tensordot(*map(wrap, tensors(x1, x2)), axes=axes)
-
-
-# Parts of matrices.
-
-
-@_function
-def trace(x, /, *, offset=0, dtype=None):
-    """The sum of the diagonal of each matrix; of integers in int64."""
-    return products.trace(wrap(tensor(x)), offset, -2, -1, dtype)
-
-
-@_function
-def diagonal(x, /, *, offset=0):
-    """The diagonal of each matrix: a view."""
-    found = tensor(x)
-    if found.dim() < 2:
-        raise ValueError("diag requires an array of at least two dimensions")
-    return wrap(torch.diagonal(found, operator.index(offset), -2, -1))
-
-
-@_function
-def matrix_transpose(x, /):
-    """With the last two axes exchanged: a view."""
-    found = tensor(x)
-    if found.dim() < 2:
-        raise ValueError(f"Input array must be at least 2-dimensional, but it is {found.dim()}")
-    return wrap(found.transpose(-1, -2))

@@ -48,7 +48,16 @@ def test_gradient(rng, dtype):
     apart = numpy.cumsum(rng.uniform(0.5, 2, 5))
     for edge in (1, 2, 3):
         loose = 2e-2 if dtype == "float16" else 2e-5 if dtype in ("float32", "complex64") else None
-        for spacing in ((), (2,), (0.5,), (2, 0.5), (numpy.arange(4) ** 2, 2.0), (2.0, apart), (1, 2, 3), (numpy.float32(0.1),)):
+        for spacing in (
+            (),
+            (2,),
+            (0.5,),
+            (2, 0.5),
+            (numpy.arange(4) ** 2, 2.0),
+            (2.0, apart),
+            (1, 2, 3),
+            (numpy.float32(0.1),),
+        ):
             compare("gradient", x, *spacing, edge_order=edge, rtol=loose)
         for axis in (0, 1, -1, (0, 1), (1,), 5, ()):
             compare("gradient", x, axis=axis, edge_order=edge, rtol=loose)
@@ -73,7 +82,15 @@ def test_interp(rng, dtype):
     points = numpy.sort(draw(rng, "float64", (7,)))
     values = draw(rng, dtype, (7,))
     x = numpy.concatenate([draw(rng, "float64", (20,), special=True) * 2, points, [-numpy.inf]])
-    for options in ({}, {"left": -1}, {"right": 7.5}, {"left": 0, "right": 2.5}, {"period": 3}, {"period": -2.5}, {"period": 0}):
+    for options in (
+        {},
+        {"left": -1},
+        {"right": 7.5},
+        {"left": 0, "right": 2.5},
+        {"period": 3},
+        {"period": -2.5},
+        {"period": 0},
+    ):
         compare("interp", x, points, values, **options)
         compare("interp", x[:20].reshape(4, 5), points, values, **options)
         compare("interp", 0.5, points, values, **options)
@@ -94,7 +111,9 @@ def test_interp_beside_infinities():
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("sizes", [(1, 1), (5, 1), (7, 3), (3, 7), (6, 4), (4, 6), (5, 5), (40, 11), (0, 2), (2, 0)], ids=str)
+@pytest.mark.parametrize(
+    "sizes", [(1, 1), (5, 1), (7, 3), (3, 7), (6, 4), (4, 6), (5, 5), (40, 11), (0, 2), (2, 0)], ids=str
+)
 def test_convolve_and_correlate(rng, dtype, sizes):
     a, v = (draw(rng, dtype, (size,)) for size in sizes)
     if dtype in ("float16", "float32", "complex64"):

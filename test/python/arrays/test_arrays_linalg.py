@@ -63,7 +63,18 @@ def test_errors_and_dtypes(rng, dtype, shape):
     x = regular(rng, dtype, shape) if shape == (2, 2) and dtype != "bool" else draw(rng, dtype, shape)
     x = numpy.eye(2, dtype=bool) if shape == (2, 2) and dtype == "bool" else x
     loose = LOOSE.get(dtype, 1e-9)
-    for name in ("inv", "det", "slogdet", "pinv", "svdvals", "eigvalsh", "matrix_transpose", "diagonal", "trace", "matrix_norm"):
+    for name in (
+        "inv",
+        "det",
+        "slogdet",
+        "pinv",
+        "svdvals",
+        "eigvalsh",
+        "matrix_transpose",
+        "diagonal",
+        "trace",
+        "matrix_norm",
+    ):
         compare(f"linalg.{name}", x, rtol=loose if dtype != "float16" else None)
     compare("linalg.solve", x, draw(rng, dtype, (2,)), rtol=loose)
     compare("linalg.lstsq", x, draw(rng, dtype, (2,)), rtol=loose)
@@ -118,7 +129,11 @@ def test_singular_values(rng, dtype, shape):
         close(s, expected.S, dtype)
         count = s.shape[-1]
         close((u[..., :count] * s[..., None, :]) @ vh[..., :count, :], y.astype(u.dtype), dtype)
-        close(u.conj().swapaxes(-1, -2) @ u, numpy.broadcast_to(numpy.eye(u.shape[-1]), u.shape[:-2] + (u.shape[-1],) * 2), dtype)
+        close(
+            u.conj().swapaxes(-1, -2) @ u,
+            numpy.broadcast_to(numpy.eye(u.shape[-1]), u.shape[:-2] + (u.shape[-1],) * 2),
+            dtype,
+        )
         if hermitian:
             compare("linalg.svd", y, compute_uv=False, hermitian=True, rtol=loose)
             compare("linalg.matrix_rank", y, hermitian=True)
@@ -127,7 +142,9 @@ def test_singular_values(rng, dtype, shape):
         compare("linalg.matrix_rank", x, tol)
     compare("linalg.cond", x, rtol=LOOSE.get(dtype, 1e-7))
     for p in (1, "fro"):
-        compare("linalg.cond", x if shape[-1] != shape[-2] else regular(rng, dtype, shape), p, rtol=LOOSE.get(dtype, 1e-7))
+        compare(
+            "linalg.cond", x if shape[-1] != shape[-2] else regular(rng, dtype, shape), p, rtol=LOOSE.get(dtype, 1e-7)
+        )
 
 
 def pinv(x, **options):
@@ -154,7 +171,10 @@ def test_pseudo_inverses_and_ranks(rng, dtype, shape):
         pinv(x, rcond=numpy.array([0.1, 0.9]))
         compare("linalg.matrix_rank", x, numpy.array([0.1, 4]))
     low = x[..., :1] @ x[..., :1, :] if 0 not in shape else x
-    assert host(np.linalg.matrix_rank(np.asarray(low), rtol=1e-4)).tolist() == numpy.linalg.matrix_rank(low, rtol=1e-4).tolist()
+    assert (
+        host(np.linalg.matrix_rank(np.asarray(low), rtol=1e-4)).tolist()
+        == numpy.linalg.matrix_rank(low, rtol=1e-4).tolist()
+    )
     compare("linalg.pinv", x, rcond=1, hermitian=False)
     with pytest.raises(ValueError, match="both"):
         np.linalg.pinv(np.asarray(x), rcond=1, rtol=1)
@@ -176,7 +196,11 @@ def test_qr(rng, dtype, shape):
         expected = numpy.linalg.qr(x, mode)
         assert [(each.dtype, each.shape) for each in (q, r)] == [(each.dtype, each.shape) for each in expected]
         close(q @ r, x.astype(q.dtype), dtype)
-        close(q.conj().swapaxes(-1, -2) @ q, numpy.broadcast_to(numpy.eye(q.shape[-1]), q.shape[:-2] + (q.shape[-1],) * 2), dtype)
+        close(
+            q.conj().swapaxes(-1, -2) @ q,
+            numpy.broadcast_to(numpy.eye(q.shape[-1]), q.shape[:-2] + (q.shape[-1],) * 2),
+            dtype,
+        )
         assert not numpy.tril(r, -1).any()
     if 0 not in shape:
         compare("linalg.qr", x, "r", rtol=LOOSE.get(dtype, 1e-9))
@@ -229,7 +253,17 @@ def test_products_and_parts(rng, dtype):
     a, b, c = draw(rng, dtype, (3, 4)), draw(rng, dtype, (4, 2)), draw(rng, dtype, (2, 5))
     if loose:
         a, b, c = (numpy.rint(x) for x in (a, b, c))
-    for arrays in ([a, b], [a, b, c], [a[0], b, c], [a, b, c[:, 0]], [a[0], b, c[:, 0]], [a], [a, c, b], [a, b[None], c], [a[0], b[:, 0]]):
+    for arrays in (
+        [a, b],
+        [a, b, c],
+        [a[0], b, c],
+        [a, b, c[:, 0]],
+        [a[0], b, c[:, 0]],
+        [a],
+        [a, c, b],
+        [a, b[None], c],
+        [a[0], b[:, 0]],
+    ):
         compare("linalg.multi_dot", arrays, rtol=loose)
     for name in ("vecdot", "outer", "cross"):
         compare(f"linalg.{name}", a[0], b[:, 0], rtol=loose)
@@ -254,7 +288,13 @@ def test_tensors(rng, dtype):
     a = regular(rng, dtype, (6, 6))
     compare("linalg.tensorsolve", a.reshape(2, 3, 2, 3), draw(rng, dtype, (2, 3)), rtol=loose)
     compare("linalg.tensorsolve", a.reshape(2, 3, 6), draw(rng, dtype, (2, 3)), rtol=loose)
-    compare("linalg.tensorsolve", a.reshape(2, 3, 2, 3).transpose(0, 2, 1, 3).copy(), draw(rng, dtype, (2, 3)), axes=(1, 3), rtol=loose)
+    compare(
+        "linalg.tensorsolve",
+        a.reshape(2, 3, 2, 3).transpose(0, 2, 1, 3).copy(),
+        draw(rng, dtype, (2, 3)),
+        axes=(1, 3),
+        rtol=loose,
+    )
     compare("linalg.tensorsolve", a.reshape(2, 3, 6), draw(rng, dtype, (2,)))
     compare("linalg.tensorinv", a.reshape(2, 3, 2, 3), rtol=loose)
     compare("linalg.tensorinv", a.reshape(6, 2, 3), ind=1, rtol=loose)

@@ -64,7 +64,20 @@ def test_out(rng):
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_tensordot(rng, dtype):
     a, b = draw(rng, dtype, (2, 3, 4)), draw(rng, dtype, (3, 4, 2))
-    for axes in (0, 1, 2, 3, ([1, 2], [0, 1]), ([-1], [1]), (2, 1), ([0, 0], [0, 1]), ([5], [0]), ([0], [0]), ([0, 1], [2, 0]), ([], [])):
+    for axes in (
+        0,
+        1,
+        2,
+        3,
+        ([1, 2], [0, 1]),
+        ([-1], [1]),
+        (2, 1),
+        ([0, 0], [0, 1]),
+        ([5], [0]),
+        ([0], [0]),
+        ([0, 1], [2, 0]),
+        ([], []),
+    ):
         compare("tensordot", a, b, axes=axes)
     compare("tensordot", a, a[:, :0], axes=([0, 2], [0, 2]))
 

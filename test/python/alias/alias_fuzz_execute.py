@@ -1,0 +1,331 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Runs a program: its ops on tensors of any device, what is seen of the registers afterwards, and the modes of a step."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import warnings
+import zlib
+from typing import Any
+
+import torch
+from alias_fuzz_memory import check, check_cast
+from alias_fuzz_ops import CONTROLS, SPECS
+from alias_fuzz_program import Base, Op, Program, Ref
+
+import sojourn
+
+ROUNDS = {"step": 1, "repeat": 3, "replay": 5, "loop": 5, "outside": 1}
+_PER_TRIP = 2
+
+
+def inputs_of(program: Program, round: int) -> dict[str, torch.Tensor]:
+    """The arguments of a round, on the CPU. Values have few bits, so that sums are exact in any order."""
+    made = {}
+    for each in program.inputs:
+        if isinstance(each, Base):
+            generator = torch.Generator().manual_seed(zlib.crc32(f"{program.seed}:{round}:{each.name}".encode()))
+            whole = torch.randint(-8, 9, each.shape, generator=generator)
+            if each.dtype.is_complex:
+                made[each.name] = torch.complex(
+                    whole / 4.0, torch.randint(-8, 9, each.shape, generator=generator) / 4.0
+                ).to(each.dtype)
+            elif each.dtype.is_floating_point:
+                made[each.name] = (whole / 4.0).to(each.dtype)
+            else:
+                made[each.name] = whole > 0 if each.dtype == torch.bool else whole.abs().to(each.dtype)
+        else:
+            made[each.name] = torch.tensor(each.values, dtype=each.dtype)
+    return made
+
+
+def placed(program: Program, values: dict[str, torch.Tensor], device) -> dict[str, torch.Tensor]:
+    """The arguments at a device, with new objects and new memory."""
+    made = {}
+    for each in program.inputs:
+        value = values[each.name]
+        made[each.name] = value.clone() if str(device) == "cpu" else value.to(device)
+        if isinstance(each, Base) and each.grad:
+            made[each.name].requires_grad_()
+    return made
+
+
+class Missing(Exception):
+    """An argument was not made."""
+
+
+class Machine:
+    """Registers, and what happened to them."""
+
+    def __init__(self, registers: dict[str, torch.Tensor], check_hazards: bool, after=None):
+        self.registers: dict[str, Any] = dict(registers)
+        self.born = {name: value._version for name, value in registers.items()}
+        self.failures: dict[int, BaseException | None] = {}  # by the number of the op; None: skipped
+        self.reads: dict[int, torch.Tensor] = {}
+        self.check_hazards, self.after = check_hazards, after
+        self.is_remote = False
+
+    def run(self, ops: list[Op], first: int = 0) -> None:
+        for number, op in enumerate(ops, first):
+            try:
+                self.one(number, op)
+            except Missing:
+                self.failures[number] = None
+
+    def one(self, number: int, op: Op) -> None:
+        args = tuple(self.resolve(arg) for arg in op.args)
+        options = {key: self.resolve(value) for key, value in op.options.items()}
+        if op.name in CONTROLS:
+            self.control(number, op, args)
+            return
+        spec = SPECS[op.name]
+        if self.check_hazards:
+            check(spec, args)
+            if op.name == "to":
+                check_cast(*args)
+        try:
+            with way_of(op):
+                found = spec.run(*args, **options)
+        except Exception as failure:
+            self.failures[number] = failure
+            return
+        if op.outs:
+            made = found if isinstance(found, (tuple, list)) else (found,)
+            for name, value in zip(op.outs, made):
+                self.registers[name] = value
+                if value is not None:
+                    self.born[name] = value._version
+        if self.after is not None:
+            self.after(self, op, args)
+
+    def control(self, number: int, op: Op, args) -> None:
+        if op.name == "drop":
+            del self.registers[op.args[0].name]
+        elif op.name == "read":
+            self.reads[number] = args[0].detach().cpu().clone()
+        elif op.name == "flush" and self.is_remote:
+            sojourn.flush()
+
+    def resolve(self, arg):
+        if isinstance(arg, Ref):
+            value = self.registers.get(arg.name)
+            if value is None:
+                raise Missing
+            return value
+        if isinstance(arg, list):
+            return [self.resolve(each) for each in arg]
+        return arg
+
+    def live(self) -> dict[str, torch.Tensor]:
+        """The registers, and the gradients of leaves, by name."""
+        found = {name: value for name, value in self.registers.items() if value is not None}
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of gradients of tensors that are no leaves
+            gradients = {f"{name}.grad": asked(value, "grad") for name, value in found.items()}
+        return {**found, **{name: value for name, value in gradients.items() if isinstance(value, torch.Tensor)}}
+
+
+def asked(x: torch.Tensor, name: str):
+    """An attribute, or the error that torch has for it: some views cannot tell their gradient."""
+    try:
+        return getattr(x, name)
+    except RuntimeError as failure:
+        return type(failure).__name__
+
+
+def way_of(op: Op):
+    if op.way in ("no_grad", "before"):
+        return torch.no_grad()
+    if op.way == "enable_grad":
+        stack = contextlib.ExitStack()
+        stack.enter_context(torch.no_grad())
+        stack.enter_context(torch.enable_grad())
+        return stack
+    return contextlib.nullcontext()
+
+
+def layout(x: torch.Tensor) -> dict[str, Any]:
+    return {
+        "dtype": x.dtype,
+        "shape": tuple(x.shape),
+        "stride": x.stride(),
+        "offset": x.storage_offset(),
+        "bytes": x.untyped_storage().nbytes(),
+    }
+
+
+def groups(keys: dict[str, int]) -> dict[str, str]:
+    """The first name with the same key, for each name."""
+    first: dict[int, str] = {}
+    return {name: first.setdefault(key, name) for name, key in keys.items()}
+
+
+def facts_of(live: dict[str, torch.Tensor], born: dict[str, int] | None) -> dict[str, dict[str, Any]]:
+    """What is seen of tensors without their values; the part about autograd only where `born` is given."""
+    facts = {name: layout(value) for name, value in live.items()}
+    storages = {name: value.untyped_storage() for name, value in live.items()}
+    for name, first in groups({name: storage._cdata for name, storage in storages.items()}).items():
+        facts[name]["storage of"] = first
+    if born is not None:
+        for name, first in groups({name: id(value) for name, value in live.items()}).items():
+            facts[name]["same object as"] = first
+        for name, value in live.items():
+            facts[name] |= {
+                "requires_grad": asked(value, "requires_grad"),
+                "is_leaf": asked(value, "is_leaf"),
+                "has grad_fn": asked(value, "grad_fn") is not None,
+            }
+            if name in born:
+                facts[name]["version"] = value._version - born[name]
+    return facts
+
+
+@dataclasses.dataclass
+class Outcome:
+    """Of one round."""
+
+    values: dict[str, torch.Tensor] = dataclasses.field(default_factory=dict)
+    facts: dict[str, dict[str, Any]] | None = None  # None: not seen, for the function did not run
+    layouts: dict[str, dict[str, Any]] | None = None  # of what a call returned
+    failures: dict[int, BaseException | None] = dataclasses.field(default_factory=dict)
+    reads: dict[int, torch.Tensor] = dataclasses.field(default_factory=dict)
+    versions: dict[str, int] = dataclasses.field(default_factory=dict)  # of arguments, how much they grew
+
+
+def parts_of(program: Program) -> tuple[list[Op], list[Op]]:
+    """The ops before the step and in it."""
+    count = next((at for at, op in enumerate(program.ops) if op.way != "before"), len(program.ops))
+    return program.ops[:count], program.ops[count:]
+
+
+def run_eager(program: Program, round: int, check_hazards=True, after=None) -> Outcome:
+    values = inputs_of(program, round)
+    machine = Machine(placed(program, values, "cpu"), check_hazards, after)
+    before, ops = parts_of(program)
+    machine.run(before)
+    given, old = dict(machine.registers), {k: v._version for k, v in machine.registers.items()}
+    machine.run(ops, len(before))
+    live = machine.live()
+    return Outcome(
+        {name: value.detach().clone() for name, value in live.items()},
+        facts_of(live, machine.born),
+        facts_of({**given, **live}, None),
+        machine.failures,
+        machine.reads,
+        {name: value._version - old[name] for name, value in given.items()},
+    )
+
+
+class Remote:
+    """Runs programs at an owner; a test of the fuzzer replaces `machine`."""
+
+    def __init__(self, device, machine=Machine):
+        self.device, self.machine = device, machine
+        self.traced = self.replayed = 0
+
+    def run(self, program: Program) -> list[Outcome]:
+        runs = {"step": self._steps, "repeat": self._steps, "replay": self._replay, "loop": self._loop}
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return runs.get(program.mode, self._outside)(program, ROUNDS[program.mode])
+
+    def arguments(self, program: Program, round: int) -> Machine:
+        """The registers before the step."""
+        machine = self.machine(placed(program, inputs_of(program, round), self.device), False)
+        machine.is_remote = True
+        machine.run(parts_of(program)[0])
+        return machine
+
+    def _function(self, program: Program, born: list[Machine]):
+        """A function of the step's arguments. Each run appends to `seen`."""
+        before, ops = parts_of(program)
+        names = list(born[0].registers)
+        seen: list[tuple[list[str], Outcome]] = []
+
+        def body(*tensors):
+            machine = self.machine(dict(zip(names, tensors)), False)
+            machine.born = dict(born[len(seen)].born) if len(seen) < len(born) else machine.born
+            machine.failures |= born[0].failures
+            machine.run(ops, len(before))
+            live = machine.live()
+            seen.append((list(live), Outcome({}, facts_of(live, machine.born), None, machine.failures, machine.reads)))
+            # Some views refuse every use of their gradient, and a replay returns no graph.
+            returned = [value if asked(value, "grad_fn") is None else value.detach() for value in live.values()]
+            return [None if program.late else sojourn.publish([value.detach() for value in returned]), returned]
+
+        return body, seen
+
+    def _finish(self, program, outcome: Outcome, names: list[str], result, machine: Machine, old) -> Outcome:
+        published, returned = result
+        live = dict(zip(names, returned))
+        values = sojourn.publish(list(returned)) if program.late else published
+        outcome.values = {name: torch.as_tensor(v.value if hasattr(v, "value") else v) for name, v in zip(names, values)}
+        given = machine.registers
+        outcome.layouts = facts_of({**given, **live}, None)
+        outcome.versions = {name: value._version - old[name] for name, value in given.items()}
+        return outcome
+
+    def _steps(self, program: Program, rounds: int) -> list[Outcome]:
+        machines = [self.arguments(program, round) for round in range(rounds)]
+        body, seen = self._function(program, machines)
+        step, outcomes = sojourn.step(body), []
+        for machine in machines:
+            old = {name: value._version for name, value in machine.registers.items()}
+            result = step(*machine.registers.values())
+            names, outcome = seen[-1]
+            outcomes.append(self._finish(program, outcome, names, result, machine, old))
+        return outcomes
+
+    def _replay(self, program: Program, rounds: int) -> list[Outcome]:
+        machines = [self.arguments(program, round) for round in range(rounds)]
+        body, seen = self._function(program, machines)
+        step, outcomes = sojourn.step(body, replay=True), []
+        for machine in machines:
+            old, ran = {name: value._version for name, value in machine.registers.items()}, len(seen)
+            result = step(*machine.registers.values())
+            outcomes.append(self._looped(program, seen, ran, result, machine, old))
+        self.traced += step.traced
+        self.replayed += step.replayed
+        return outcomes
+
+    def _looped(self, program, seen, ran, result, machine, old) -> Outcome:
+        names, outcome = seen[-1] if len(seen) > ran else (seen[-1][0], Outcome(failures=seen[-1][1].failures))
+        return self._finish(program, outcome, names, result, machine, old)
+
+    def _loop(self, program: Program, rounds: int) -> list[Outcome]:
+        machines = [self.arguments(program, round) for round in range(rounds)]
+        body, seen = self._function(program, machines)
+        old = [{name: value._version for name, value in machine.registers.items()} for machine in machines]
+        results = sojourn.loop(body, [tuple(m.registers.values()) for m in machines], per_trip=_PER_TRIP)
+        outcomes = []
+        self.traced += len(seen)
+        self.replayed += rounds - len(seen)
+        for at, (machine, result) in enumerate(zip(machines, results)):
+            names, outcome = seen[at] if at < len(seen) else (seen[-1][0], Outcome(failures=seen[-1][1].failures))
+            outcomes.append(self._finish(program, outcome, names, result, machine, old[at]))
+        return outcomes
+
+    def _outside(self, program: Program, rounds: int) -> list[Outcome]:
+        machine = self.arguments(program, 0)
+        before, ops = parts_of(program)
+        old = {name: value._version for name, value in machine.registers.items()}
+        given = dict(machine.registers)
+        pieces: list[list[tuple[int, Op]]] = [[]]
+        for number, op in enumerate(ops, len(before)):
+            pieces[-1].append((number, op))
+            if op.name == "boundary":
+                pieces.append([])
+        for at, piece in enumerate(pieces):
+            # Every second piece is a step; there nothing is read.
+            with sojourn.step() if at % 2 else contextlib.nullcontext():
+                for number, op in piece:
+                    if at % 2 == 0 or op.name != "read":
+                        machine.run([op], number)
+        live = machine.live()
+        facts = facts_of(live, machine.born)
+        values = sojourn.publish([value.detach() for value in live.values()])
+        layouts = facts_of({**given, **live}, None)
+        versions = {name: value._version - old[name] for name, value in given.items()}
+        values = dict(zip(live, values))
+        return [Outcome(values, facts, layouts, machine.failures, machine.reads, versions)]
