@@ -3,6 +3,7 @@
 #include "runtime/Elements.h"
 #include "runtime/Library.h"
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <complex>
 #include <limits>
@@ -188,6 +189,41 @@ void eachMatrix(Lowering &lowering, const GraphOp &op, Element element, int64_t 
                 }));
 }
 
+/// Sizes up to which a call of the library takes longer than the arithmetic.
+constexpr int64_t kSmallOrder = 16, kSmallSize = 256;
+
+/// By substitution; for small matrices of real numbers.
+template <typename T>
+void solveTriangle(const MatrixView &out, const MatrixView &a, const MatrixView &b, bool lower, bool unit) {
+  auto at = [](const MatrixView &matrix, int64_t row, int64_t column) -> T & {
+    return reinterpret_cast<T *>(matrix.data)[row * matrix.strides[1] + column * matrix.strides[2]];
+  };
+  const int64_t order = b.dims[1], columns = b.dims[2];
+  std::array<T, kSmallSize> solved; // by row
+  for (int64_t step = 0; step < order; ++step) {
+    const int64_t row = lower ? step : order - 1 - step;
+    T *own = solved.data() + row * columns;
+    for (int64_t column = 0; column < columns; ++column) {
+      own[column] = at(b, row, column);
+    }
+    for (int64_t other = lower ? 0 : row + 1; other < (lower ? row : order); ++other) {
+      const T factor = at(a, row, other);
+      const T *known = solved.data() + other * columns;
+      for (int64_t column = 0; column < columns; ++column) {
+        own[column] -= factor * known[column];
+      }
+    }
+    for (int64_t column = 0; column < columns && !unit; ++column) {
+      own[column] /= at(a, row, row);
+    }
+  }
+  for (int64_t row = 0; row < order; ++row) {
+    for (int64_t column = 0; column < columns; ++column) {
+      at(out, row, column) = solved[static_cast<size_t>(row * columns + column)];
+    }
+  }
+}
+
 void lowerTriangularSolve(Lowering &lowering, const GraphOp &op) {
   const TensorType type = lowering.type(op.operands[1]);
   const int64_t count = countOf(type);
@@ -200,6 +236,12 @@ void lowerTriangularSolve(Lowering &lowering, const GraphOp &op) {
   lowering.libraryMemory(2 * static_cast<size_t>(left.size() + right.size()) * byteWidth(a.element), count);
   eachMatrix(lowering, op, a.element, count, right.size() * left.view.dims[1],
              [=]<typename T>(int64_t matrix, SlotTable slots) {
+               if constexpr (std::is_same_v<T, Real<T>>) {
+                 if (right.view.dims[1] <= kSmallOrder && right.view.dims[1] * right.view.dims[2] <= kSmallSize) {
+                   return solveTriangle<T>(result.at(matrix, slots), left.at(matrix, slots), right.at(matrix, slots),
+                                           lower, unit);
+                 }
+               }
                libraryTriangularSolve(result.at(matrix, slots), left.at(matrix, slots), right.at(matrix, slots), lower,
                                       unit);
              });

@@ -119,7 +119,9 @@ def show(found: dict) -> None:
     print(f"  {'program':<12} {'scale':>5} {'NumPy ms':>9} {'step ms':>9} {'ratio':>6}  trips")
     for name, row in found["programs"].items():
         mark = "" if row["ratio"] <= STEP_AIM else "  above the aim"
-        print(f"  {name:<12} {row['scale']:>5} {row['numpy']:>9.2f} {row['owner']:>9.2f} {row['ratio']:>6.2f}  {row['trips']}{mark}")
+        print(
+            f"  {name:<12} {row['scale']:>5} {row['numpy']:>9.2f} {row['owner']:>9.2f} {row['ratio']:>6.2f}  {row['trips']}{mark}"
+        )
     print(f"\nrecording a call, us (aim: at most {RECORD_AIM} more than torch's)")
     for name, (theirs, ours) in found["recording"].items():
         mark = "" if ours - theirs <= RECORD_AIM else "  above the aim"

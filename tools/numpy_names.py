@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Prints the page of NumPy's names: which of them `sojourn.numpy` has, and why others are left out.
 
-    tools/numpy_names.py             the page, as Markdown
-    tools/numpy_names.py --missing   the names that are missing, one per line
+tools/numpy_names.py             the page, as Markdown
+tools/numpy_names.py --missing   the names that are missing, one per line
 """
 
 from __future__ import annotations
@@ -65,7 +65,11 @@ def page() -> str:
         lines.append(f"| `{space}` | {total} | {there} | {100 * there / total:.1f} % |")
     for space in SPACES:
         found = states(space)
-        for state, title in (("own", "Functions on remote arrays"), ("numpy", "NumPy's own objects"), ("missing", "Missing")):
+        for state, title in (
+            ("own", "Functions on remote arrays"),
+            ("numpy", "NumPy's own objects"),
+            ("missing", "Missing"),
+        ):
             chosen = [f"`{name}`" for name, each in found.items() if each == state]
             if chosen:
                 lines.append(f"\n## {title} ({space})\n\n{', '.join(chosen)}")

@@ -16,6 +16,8 @@ out. docs/guides/numpy.md has the differences, docs/reference/numpy.md the list 
 from __future__ import annotations
 
 import importlib as _importlib
+from typing import TYPE_CHECKING as _TYPE_CHECKING
+from typing import Any as _Any
 
 import numpy as _numpy
 
@@ -31,6 +33,11 @@ _MODULES = (
     "_joining", "_manipulation", "_nan", "_nonzero", "_norms", "_padding", "_products", "_quantiles", "_ranges",
     "_rearranging", "_reductions", "_selection", "_sets", "_sorting", "_windows",
 )  # fmt: skip
+
+
+if _TYPE_CHECKING:
+
+    def __getattr__(name: str) -> _Any: ...
 
 
 def _gather() -> list[str]:
@@ -53,7 +60,7 @@ def _gather() -> list[str]:
 
 
 _operators.install()
-__all__ = _gather()  # noqa: PLE0605  # gathered from the modules
+__all__ = _gather()
 _methods.install(globals())
 
-from . import fft, linalg, random  # noqa: E402  # which use the functions above
+from . import fft, linalg, random  # noqa: E402, F401  # which use the functions above

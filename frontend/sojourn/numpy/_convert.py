@@ -82,7 +82,12 @@ def is_remote(x) -> bool:
 
 def any_remote(arguments) -> bool:
     """Whether one of them is remote, or has a remote one in a list or a tuple."""
-    return any(is_remote(x) or (isinstance(x, (list, tuple)) and any_remote(x)) for x in arguments)
+    for x in arguments:
+        if type(x) is ndarray or (isinstance(x, (list, tuple)) and any_remote(x)):
+            return True
+        if isinstance(x, torch.Tensor) and x.device.type == "owner":
+            return True
+    return False
 
 
 def _device_among(x) -> torch.device | None:
@@ -181,7 +186,9 @@ def function(implementation: _F) -> _F:
     @functools.wraps(implementation)
     def called(*args, **kwargs):
         # Most calls have an array first.
-        if (args and type(args[0]) is ndarray) or host is None or any_remote((*args, *kwargs.values())):
+        if args and type(args[0]) is ndarray:
+            return implementation(*args, **kwargs)
+        if host is None or any_remote(args) or (kwargs and any_remote(kwargs.values())):
             return implementation(*args, **kwargs)
         return host(*args, **kwargs)
 
@@ -192,9 +199,13 @@ def axes_of(axis, ndim: int) -> tuple[int, ...]:
     """An argument `axis` as axes from 0 on; None: all. AxisError as NumPy's."""
     if axis is None:
         return tuple(range(ndim))
+    if type(axis) is int and -ndim <= axis < ndim:
+        return (axis % ndim,)
     return tuple(numpy.lib.array_utils.normalize_axis_tuple(axis, ndim))
 
 
 def axis_of(axis, ndim: int) -> int:
     """One axis from 0 on."""
+    if type(axis) is int and -ndim <= axis < ndim:
+        return axis % ndim
     return numpy.lib.array_utils.normalize_axis_index(axis, ndim)

@@ -16,7 +16,10 @@ __all__ = ["can_cast", "common_type", "finfo", "iinfo", "iscomplexobj", "isdtype
 
 def _dtypes(arguments):
     """Remote arrays as their dtypes: NumPy's rules ask for no more."""
-    return [NUMPY[tensor(x).dtype] if is_remote(x) else NUMPY.get(x, x) if isinstance(x, torch.dtype) else x for x in arguments]
+    return [
+        NUMPY[tensor(x).dtype] if is_remote(x) else NUMPY.get(x, x) if isinstance(x, torch.dtype) else x
+        for x in arguments
+    ]
 
 
 def result_type(*arrays_and_dtypes) -> numpy.dtype:
@@ -37,7 +40,9 @@ def promote_types(type1, type2) -> numpy.dtype:
 
 def common_type(*arrays) -> type:
     """The scalar type of floats that all arrays may be converted to."""
-    return numpy.common_type(*(numpy.empty(0, dtype) if isinstance(dtype, numpy.dtype) else dtype for dtype in _dtypes(arrays)))
+    return numpy.common_type(
+        *(numpy.empty(0, dtype) if isinstance(dtype, numpy.dtype) else dtype for dtype in _dtypes(arrays))
+    )
 
 
 def min_scalar_type(a, /) -> numpy.dtype:

@@ -65,9 +65,31 @@ def _joined(parts: list[torch.Tensor], kernel, axis: int, out, dtype, casting, n
     return out
 
 
+def _joined_alike(arrays, axis: int) -> ndarray | None:
+    """Of arrays of one dtype, none of them empty; None if they are others, or do not fit."""
+    dtype, parts = None, []
+    for each in arrays:
+        if type(each) is not ndarray:
+            return None
+        part = each._t
+        if dtype is None:
+            dtype = part.dtype
+        if part.dtype != dtype or part.numel() == 0 or part.dim() == 0:
+            return None
+        parts.append(part)
+    try:
+        return wrap(torch.cat(parts, axis)) if parts else None
+    except (IndexError, RuntimeError):
+        return None  # told in NumPy's words
+
+
 @function
 def concatenate(arrays, /, axis=0, out=None, *, dtype=None, casting="same_kind") -> ndarray:
     """Arrays one behind the other along an axis; with `axis=None`, their elements in a row."""
+    if out is None and dtype is None and type(axis) is int and type(arrays) in (list, tuple):
+        made = _joined_alike(arrays, axis)
+        if made is not None:
+            return made
     parts = tensors(*_sequence(arrays))
     if not parts:
         raise ValueError("need at least one array to concatenate")

@@ -8,7 +8,6 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from ._array import ndarray
-from ._convert import tensor
 
 _NAMES = (
     "all", "any", "argmax", "argmin", "argpartition", "argsort", "choose", "clip", "compress", "conj", "conjugate",
@@ -41,13 +40,21 @@ def _compress(function: Callable[..., Any]) -> Callable[..., Any]:
     return method
 
 
-def _in_place(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Sorts and partitions the array itself."""
+def _in_place(space: Mapping[str, Any]) -> None:
+    """Sorting and partitioning of the array itself."""
 
-    def method(self, *args, axis=-1, **kwargs):
-        tensor(self).copy_(tensor(function(self, *args, axis=axis, **kwargs)))
+    def sort(self, axis=-1, kind=None, order=None, *, stable=None):
+        self._t.copy_(space["sort"](self, axis, kind, order, stable=stable)._t)
 
-    return method
+    def partition(self, kth, axis=-1, kind="introselect", order=None):
+        self._t.copy_(space["partition"](self, kth, axis, kind, order)._t)
+
+    def resize(self, *new_shape, refcheck=True):
+        raise ValueError("a remote array cannot be resized in place; np.resize(x, shape) makes another one")
+
+    for method in (sort, partition, resize):
+        method.__qualname__ = f"ndarray.{method.__name__}"
+        setattr(ndarray, method.__name__, method)
 
 
 def _refused(name: str, reason: str) -> property:
@@ -61,12 +68,6 @@ def install(space: Mapping[str, Any]) -> None:
     """Adds the methods to the class. `space`: the functions by name."""
     for name in _NAMES:
         setattr(ndarray, name, _compress(space[name]) if name == "compress" else _method(name, space[name]))
-    for name in ("sort", "partition"):
-        setattr(ndarray, name, _in_place(space[name]))
+    _in_place(space)
     for name, reason in _NO_MEMORY.items():
         setattr(ndarray, name, _refused(name, reason))
-
-    def resize(self, *new_shape, refcheck=True):
-        raise ValueError("a remote array cannot be resized in place; np.resize(x, shape) makes another one")
-
-    ndarray.resize = resize  # type: ignore[attr-defined]  # with the others

@@ -13,7 +13,7 @@ import numpy
 import torch
 
 from ._array import ndarray, wrap
-from ._convert import _device_among, any_remote, function, is_remote, tensor, tensors
+from ._convert import _device_among, any_remote, by_numpy, function, is_remote, tensor, tensors
 from ._dtypes import INTEGERS, NUMPY, torch_dtype
 
 __all__ = [
@@ -121,6 +121,13 @@ def argwhere(a, *, size: int | None = None, fill_value=None) -> ndarray:
     return wrap(_rows(x, size, fill_value))
 
 
+def _plain(x, other):
+    """An operand that torch takes as NumPy does: an array, or a float beside an array of floats. Else None."""
+    if type(x) is ndarray:
+        return x._t
+    return x if type(x) is float and type(other) is ndarray and other._t.is_floating_point() else None
+
+
 def where(condition, x=None, y=None, /, *, size: int | None = None, fill_value=None):
     """The elements of `x` where the condition holds, else those of `y`; with the condition alone, its `nonzero`.
 
@@ -132,6 +139,13 @@ def where(condition, x=None, y=None, /, *, size: int | None = None, fill_value=N
         raise ValueError("either both or neither of x and y should be given")
     if size is not None:
         raise ValueError("size is of where(condition) alone: where(condition, x, y) has the shape of its arguments")
+    if type(condition) is ndarray and condition._t.dtype == torch.bool:
+        left, right = _plain(x, y), _plain(y, x)
+        if left is not None and right is not None:
+            try:
+                return wrap(by_numpy(torch.where, condition._t, left, right))
+            except RuntimeError:
+                pass  # shapes that do not fit; told below
     device = _device_among((condition, x, y))
     if device is None:
         return numpy.where(condition, x, y)

@@ -19,7 +19,7 @@ MISSING = numpy._NoValue
 
 def operand(a, *others) -> torch.Tensor:
     """The tensor of the first argument, at the device of the first one that is remote."""
-    return tensor(a, device=_device_among((a, *others)))
+    return a._t if type(a) is ndarray else tensor(a, device=_device_among((a, *others)))
 
 
 def keeps(keepdims) -> bool:
@@ -29,6 +29,8 @@ def keeps(keepdims) -> bool:
 
 def reduced_axes(axis, ndim: int) -> tuple[int, ...]:
     """Likewise as `axes_of`; an array of no dimensions takes axis 0 and -1, too."""
+    if axis is None:
+        return tuple(range(ndim))
     if ndim == 0 and (axis in (0, -1) or axis in ((0,), (-1,))):
         return ()
     return axes_of(axis, ndim)
@@ -36,6 +38,8 @@ def reduced_axes(axis, ndim: int) -> tuple[int, ...]:
 
 def reduced_shape(shape, axes, keepdims: bool) -> tuple[int, ...]:
     """The shape of a result."""
+    if len(axes) == len(shape) and not keepdims:
+        return ()
     if keepdims:
         return tuple(1 if k in axes else n for k, n in enumerate(shape))
     return tuple(n for k, n in enumerate(shape) if k not in axes)
@@ -125,12 +129,12 @@ def extreme(x: torch.Tensor, axes: tuple[int, ...], largest: bool) -> torch.Tens
     else:
         # The order is lexicographic: of those of the outermost real part the outermost imaginary part.
         real, imag = found.real, found.imag
-        isBad = torch.isnan(real) | torch.isnan(imag)
+        is_bad = torch.isnan(real) | torch.isnan(imag)
         bound = -math.inf if largest else math.inf
-        top = kernel(torch.where(isBad, bound, real), dims, True)
-        bottom = kernel(torch.where((real == top) & ~isBad, imag, bound), dims, True)
-        hasBad = torch.amax(isBad, dims, True)
-        made = torch.complex(torch.where(hasBad, math.nan, top), torch.where(hasBad, math.nan, bottom))
+        top = kernel(torch.where(is_bad, bound, real), dims, True)
+        bottom = kernel(torch.where((real == top) & ~is_bad, imag, bound), dims, True)
+        has_bad = torch.amax(is_bad, dims, True)
+        made = torch.complex(torch.where(has_bad, math.nan, top), torch.where(has_bad, math.nan, bottom))
     return made if axes else made.squeeze(0)
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy
 import torch
 
-from ._array import ndarray
+from ._array import ndarray, wrap
 from ._convert import axes_of, axis_of, function, tensor
 from ._dtypes import FLOATS, INTEGERS, inexact, real_of, torch_dtype
 from ._reducing import (
@@ -269,6 +269,14 @@ def mean(a, axis=None, dtype=None, out=None, keepdims=MISSING, *, where=MISSING)
     """The mean over axes: float64 of bool and integers; of float16 it is computed in float32."""
     x = operand(a, out, where)
     axes = _moment_axes(axis, x)
+    if (
+        dtype is None
+        and out is None
+        and where is MISSING
+        and axes
+        and (x.dtype == torch.float64 or x.dtype == torch.float32)
+    ):
+        return wrap(torch.mean(x, axes, keeps(keepdims)))
     found = mean_of(x, axes, mask_of(where, x), wide(x.dtype) if dtype is None else torch_dtype(dtype))
     found = found.reshape(reduced_shape(x.shape, axes, keeps(keepdims)))
     return stored(found.to(inexact(x.dtype) if dtype is None else torch_dtype(dtype)), out, "unsafe")

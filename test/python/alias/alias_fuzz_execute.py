@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import collections
 import contextlib
 import dataclasses
 import warnings
@@ -155,9 +156,9 @@ def layout(x: torch.Tensor) -> dict[str, Any]:
     }
 
 
-def groups(keys: dict[str, int]) -> dict[str, str]:
+def groups(keys: dict[str, Any]) -> dict[str, str]:
     """The first name with the same key, for each name."""
-    first: dict[int, str] = {}
+    first: dict[Any, str] = {}
     return {name: first.setdefault(key, name) for name, key in keys.items()}
 
 
@@ -217,12 +218,26 @@ def run_eager(program: Program, round: int, check_hazards=True, after=None) -> O
     )
 
 
+def typed(program: Program) -> set[str]:
+    """Registers that may see their memory as another type: a call that returns one is never replayed."""
+    seen: set[str] = set()
+    for op in program.ops:
+        group = SPECS[op.name].group if op.name in SPECS else ""
+        changes = op.name in ("view_as_real", "view_as_complex", "real", "imag") or group == "typed views"
+        if changes or (group in ("views", "detached", "results") and seen & set(op.refs())):
+            seen |= set(op.outs)
+        if op.name == "set_data" and seen & set(op.refs()):
+            seen |= set(op.refs()[:1])
+    return seen
+
+
 class Remote:
     """Runs programs at an owner; a test of the fuzzer replaces `machine`."""
 
     def __init__(self, device, machine=Machine):
         self.device, self.machine = device, machine
         self.traced = self.replayed = 0
+        self.reasons: collections.Counter[str] = collections.Counter()  # of programs that were never replayed
 
     def run(self, program: Program) -> list[Outcome]:
         runs = {"step": self._steps, "repeat": self._steps, "replay": self._replay, "loop": self._loop}
@@ -241,7 +256,8 @@ class Remote:
         """A function of the step's arguments. Each run appends to `seen`."""
         before, ops = parts_of(program)
         names = list(born[0].registers)
-        seen: list[tuple[list[str], Outcome]] = []
+        seen: list[Outcome] = []
+        kept_back = typed(program) if program.mode in ("replay", "loop") else set()
 
         def body(*tensors):
             machine = self.machine(dict(zip(names, tensors)), False)
@@ -249,20 +265,21 @@ class Remote:
             machine.failures |= born[0].failures
             machine.run(ops, len(before))
             live = machine.live()
-            seen.append((list(live), Outcome({}, facts_of(live, machine.born), None, machine.failures, machine.reads)))
+            seen.append(Outcome({}, facts_of(live, machine.born), None, machine.failures, machine.reads))
             # Some views refuse every use of their gradient, and a replay returns no graph.
-            returned = [value if asked(value, "grad_fn") is None else value.detach() for value in live.values()]
-            return [None if program.late else sojourn.publish([value.detach() for value in returned]), returned]
+            plain = {n: value if asked(value, "grad_fn") is None else value.detach() for n, value in live.items()}
+            published = {n: value.detach() for n, value in plain.items() if not program.late or n in kept_back}
+            return [sojourn.publish(published), {n: value for n, value in plain.items() if n not in kept_back}]
 
         return body, seen
 
-    def _finish(self, program, outcome: Outcome, names: list[str], result, machine: Machine, old) -> Outcome:
+    def _finish(self, outcome: Outcome, result, machine: Machine, old) -> Outcome:
         published, returned = result
-        live = dict(zip(names, returned))
-        values = sojourn.publish(list(returned)) if program.late else published
-        outcome.values = {name: torch.as_tensor(v.value if hasattr(v, "value") else v) for name, v in zip(names, values)}
+        values = dict(published)
+        values |= sojourn.publish({name: value for name, value in returned.items() if name not in values})
+        outcome.values = {name: torch.as_tensor(value.value) for name, value in values.items()}
         given = machine.registers
-        outcome.layouts = facts_of({**given, **live}, None)
+        outcome.layouts = facts_of({**given, **returned}, None)
         outcome.versions = {name: value._version - old[name] for name, value in given.items()}
         return outcome
 
@@ -273,8 +290,7 @@ class Remote:
         for machine in machines:
             old = {name: value._version for name, value in machine.registers.items()}
             result = step(*machine.registers.values())
-            names, outcome = seen[-1]
-            outcomes.append(self._finish(program, outcome, names, result, machine, old))
+            outcomes.append(self._finish(seen[-1], result, machine, old))
         return outcomes
 
     def _replay(self, program: Program, rounds: int) -> list[Outcome]:
@@ -284,14 +300,16 @@ class Remote:
         for machine in machines:
             old, ran = {name: value._version for name, value in machine.registers.items()}, len(seen)
             result = step(*machine.registers.values())
-            outcomes.append(self._looped(program, seen, ran, result, machine, old))
-        self.traced += step.traced
-        self.replayed += step.replayed
+            outcome = seen[-1] if len(seen) > ran else Outcome(failures=seen[-1].failures)
+            outcomes.append(self._finish(outcome, result, machine, old))
+        self._count(step)
         return outcomes
 
-    def _looped(self, program, seen, ran, result, machine, old) -> Outcome:
-        names, outcome = seen[-1] if len(seen) > ran else (seen[-1][0], Outcome(failures=seen[-1][1].failures))
-        return self._finish(program, outcome, names, result, machine, old)
+    def _count(self, step) -> None:
+        self.traced += step.traced
+        self.replayed += step.replayed
+        if not step.replayed and step.reasons:
+            self.reasons[step.reasons[-1].split("; ", 1)[-1]] += 1
 
     def _loop(self, program: Program, rounds: int) -> list[Outcome]:
         machines = [self.arguments(program, round) for round in range(rounds)]
@@ -299,11 +317,10 @@ class Remote:
         old = [{name: value._version for name, value in machine.registers.items()} for machine in machines]
         results = sojourn.loop(body, [tuple(m.registers.values()) for m in machines], per_trip=_PER_TRIP)
         outcomes = []
-        self.traced += len(seen)
-        self.replayed += rounds - len(seen)
         for at, (machine, result) in enumerate(zip(machines, results)):
-            names, outcome = seen[at] if at < len(seen) else (seen[-1][0], Outcome(failures=seen[-1][1].failures))
-            outcomes.append(self._finish(program, outcome, names, result, machine, old[at]))
+            outcome = seen[at] if at < len(seen) else Outcome(failures=seen[-1].failures)
+            outcomes.append(self._finish(outcome, result, machine, old[at]))
+        self._count(body._sojourn_replay)
         return outcomes
 
     def _outside(self, program: Program, rounds: int) -> list[Outcome]:

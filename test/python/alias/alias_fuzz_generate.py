@@ -23,6 +23,8 @@ _DTYPES = {
 }  # fmt: skip
 _LIVE_MOST, _ELEMENTS_MOST, _SIZE_MOST = 22, 48, 1e3
 _RAISING = 0.15  # of the ops that raise, so many stay
+# Calls that do these are traced each time.
+_NOT_REPLAYED = {"set_data", "transpose_", "unsqueeze_", "squeeze_", "as_strided_", "detach_", "setitem_list", "fresh_out"}
 _ONLY_OUTSIDE = {"read", "flush", "boundary"}
 
 
@@ -63,6 +65,8 @@ class _Maker:
         for _ in range(self.rng.choice([0, 0, 1, 2, 3])):
             self.add(self.rng.choice(_BEFORE), "before")
         kinds = [kind for kind in kinds if self.program.mode == "outside" or kind not in _ONLY_OUTSIDE]
+        if self.program.mode in ("replay", "loop") and self.rng.random() < 0.9:
+            kinds = [kind for kind in kinds if kind not in _NOT_REPLAYED]
         weights = [WEIGHTS[kind] for kind in kinds]
         target, way, left = len(self.program.ops) + self.rng.randint(18, 40), "", 0
         for _ in range(40 * target):

@@ -37,8 +37,10 @@ def same_window(x: torch.Tensor, y: torch.Tensor) -> bool:
 
 
 def share_bytes(x: torch.Tensor, y: torch.Tensor) -> bool:
-    if not same_storage(x, y) or not x.numel() or not y.numel():
+    if not same_storage(x, y):
         return False
+    if not x.numel() or not y.numel():
+        return x is y  # refused by some ops, though nothing is written
     bytes_of = lambda t: (starts(t)[:, None] + np.arange(t.element_size())).reshape(-1)
     return bool(np.intersect1d(bytes_of(x), bytes_of(y)).size)
 
@@ -69,6 +71,9 @@ def _check_write(spec: Spec, target, reads: list[torch.Tensor]) -> None:
     if spec.style != UNIFORM and overlaps_itself(target):
         raise Hazard("writes to elements that share memory")
     for read in reads:
+        if read.requires_grad and not (target.is_floating_point() and not read.is_complex()) and not read.dtype == target.dtype:
+            # A shortcut for one number on the CPU gives integers a gradient, and a real one to complex numbers.
+            raise Hazard("writes a gradient into another kind of numbers")
         if share_bytes(target, read) and not (spec.style == ELEMENTWISE and same_window(target, read)):
             raise Hazard("reads memory that it writes to")
         check_cast(read, target.dtype)

@@ -16,7 +16,12 @@ SHAPES = ((), (0,), (5,), (3, 4), (2, 3, 2))
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 def test_of_one_array(rng, dtype, shape):
     x = draw(rng, dtype, shape, special=True)
-    for name in ("fix", "nan_to_num", "angle", "sinc", "i0", "isneginf", "isposinf"):
+    if dtype == "float16":  # NumPy rounds pi x to float16
+        expected = numpy.sinc(x.astype("float64"))
+        assert numpy.allclose(host(np.sinc(np.asarray(x))), expected, rtol=1e-3, atol=1e-3, equal_nan=True)
+    else:
+        compare("sinc", x)
+    for name in ("fix", "nan_to_num", "angle", "i0", "isneginf", "isposinf"):
         if name == "fix" and dtype.startswith("complex"):
             continue  # NumPy raises for another reason
         compare(name, x)

@@ -26,6 +26,11 @@ def test_along_one_axis(rng, dtype, name):
         compare(f"fft.{name}", x, rtol=loose)
         for k in rng.choice(len(cases), 8, replace=False):
             n, axis, norm = cases[k]
+            if name in ("irfft", "hfft") and 0 in shape and n is not None and n > 0 and axis in (-1, 0):
+                # NumPy's values of an empty complex64 axis are whatever lay in memory.
+                found = getattr(np.fft, name)(np.asarray(x), n, axis, norm)
+                assert found.shape == getattr(numpy.fft, name)(x, n, axis, norm).shape and not host(found).any()
+                continue
             compare(f"fft.{name}", x, n, axis, norm, rtol=loose)
     compare(f"fft.{name}", x, norm="other")
     compare(f"fft.{name}", x, n=2.5)

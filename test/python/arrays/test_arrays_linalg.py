@@ -78,7 +78,7 @@ def test_errors_and_dtypes(rng, dtype, shape):
         compare(f"linalg.{name}", x, rtol=loose if dtype != "float16" else None)
     compare("linalg.solve", x, draw(rng, dtype, (2,)), rtol=loose)
     compare("linalg.lstsq", x, draw(rng, dtype, (2,)), rtol=loose)
-    compare("linalg.tensorinv", x, 1, rtol=loose)
+    compare("linalg.tensorinv", x if shape else numpy.ones((), dtype), 1, rtol=loose)
     compare("linalg.tensorinv", x, 0)
     if dtype in ("bool", "float16", "uint8", "int8"):
         compare("linalg.matrix_power", x, 3)
@@ -235,6 +235,8 @@ def test_least_squares(rng, dtype, sizes):
 @pytest.mark.parametrize("shape", [(), (4,), (0,), (3, 4), (2, 3, 4), (0, 3), (2, 2, 2, 2)], ids=str)
 def test_norms(rng, dtype, shape):
     x = draw(rng, dtype, shape)
+    if dtype == "float16":
+        x = numpy.where(numpy.abs(x) < 0.1, numpy.float16(1), x)  # powers of which overflow in NumPy
     loose = {"float16": 2e-2, **LOOSE}.get(dtype, 1e-9)
     orders = (None, 1, 2, 3, 0, -1, -2, 0.5, numpy.inf, -numpy.inf, "fro", "nuc", "f", "other", True)
     axes = (None, 0, -1, 1, (0, 1), (1, 0), (-1, 0), (0, 0), (0, 1, 2), 9, (0,))
