@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
+# ruff: noqa: F401  # names of the namespace
 """NumPy's namespace over values that stay with their owner: `import sojourn.numpy as np`.
 
 ::
@@ -30,7 +31,7 @@ from ._ufuncs import ufunc
 
 _MODULES = (
     "_applied", "_averages", "_bins", "_calculus", "_creation", "_elementwise", "_histograms", "_index_sets", "_info",
-    "_joining", "_manipulation", "_nan", "_nonzero", "_norms", "_padding", "_products", "_quantiles", "_ranges",
+    "_joining", "_manipulation", "_nan", "_nonzero", "_padding", "_polynomials", "_products", "_quantiles", "_ranges",
     "_rearranging", "_reductions", "_selection", "_sets", "_sorting", "_windows",
 )  # fmt: skip
 
@@ -63,4 +64,4 @@ _operators.install()
 __all__ = _gather()
 _methods.install(globals())
 
-from . import fft, linalg, random  # noqa: E402, F401  # which use the functions above
+from . import fft, linalg, random  # noqa: E402  # which use the functions above

@@ -45,6 +45,17 @@ def _limited(x, low, high):
     return kernels.TABLE["minimum"](kernels.TABLE["maximum"](x, low), high)
 
 
+def _fit(dtype: torch.dtype, *limits) -> bool:
+    """Whether limits are numbers that leave the dtype as it is."""
+    if dtype in INTEGERS:
+        bounds: Any = torch.iinfo(dtype)
+        return all(limit is None or (type(limit) is int and bounds.min <= limit <= bounds.max) for limit in limits)
+    if dtype not in (torch.float32, torch.float64):
+        return False
+    largest = torch.finfo(dtype).max
+    return all(limit is None or (type(limit) in (int, float) and abs(limit) <= largest) for limit in limits)
+
+
 kernels.TENSORS_ONLY.add(_limited)
 _core: Any = numpy._core  # type: ignore[attr-defined]  # whose ufunc has no public name
 _clip = ufunc(_core.umath.clip, _limited)
@@ -67,6 +78,8 @@ def clip(a, a_min=_NONE, a_max=_NONE, out=None, *, min=_NONE, max=_NONE, **kwarg
         a_max = None if type(a_max) is int and a_max >= bounds.max else a_max
     if a_min is None and a_max is None:
         return ALL["positive"](a, out=out, **kwargs)
+    if out is None and not kwargs and is_remote(a) and _fit(a._t.dtype, a_min, a_max):
+        return wrap(torch.clamp(a._t, a_min, a_max))
     if a_min is None or a_max is None:
         return ALL["minimum" if a_min is None else "maximum"](a, a_max if a_min is None else a_min, out=out, **kwargs)
     return _clip(a, a_min, a_max, out=out, **kwargs)

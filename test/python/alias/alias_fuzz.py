@@ -14,6 +14,7 @@ import argparse
 import collections
 import json
 import pathlib
+import re
 import secrets
 import statistics
 import sys
@@ -116,7 +117,8 @@ class Run:
 
 def reason_of(text: str) -> str:
     """A refusal without its place."""
-    return text.split(": ", 1)[-1].split(" (torch/")[0][:110]
+    text = text.split(": ", 1)[-1].split(" (torch/")[0][:110]
+    return re.sub(r"written to as \w+,", "written to as another type,", text)
 
 
 def smallest(program: Program, remote: Remote, category: str, tries: int) -> Program:

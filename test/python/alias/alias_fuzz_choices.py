@@ -96,6 +96,8 @@ class Pool:
         return self.pick(fits)[0]
 
     def mask(self, x: torch.Tensor) -> Ref:
+        if not x.numel():
+            raise Unfit
         fits = lambda y: y.dtype == torch.bool and y.shape == x.shape
         if self.names(fits) and self.rng.random() < 0.5:
             return self.pick(fits)[0]

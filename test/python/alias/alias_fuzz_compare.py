@@ -101,11 +101,24 @@ def _compare(program: Program, round: int, ours: Outcome, theirs: Outcome) -> Ve
     for seen, ought, what in ((ours.facts, theirs.facts, "fact"), (ours.layouts, theirs.layouts, "layout")):
         if seen is not None and ought is not None and (text := _compare_facts(seen, ought, what == "fact")):
             return Verdict("difference", where + text[1], f"{what} {text[0]}")
-    # A replayed call counts no writes to its arguments.
-    if ours.facts is not None and ours.versions != theirs.versions:
+    return _compare_values(program, round, where, ours, theirs) or _compare_versions(where, ours, theirs)
+
+
+def _compare_versions(where, ours: Outcome, theirs: Outcome) -> Verdict | None:
+    """After all else, for what only counts otherwise hides nothing."""
+    if ours.facts is None or theirs.facts is None:
+        return None  # a replayed call counts no writes to its arguments
+    for name, facts in theirs.facts.items():
+        if (seen := ours.facts[name].get("version")) != (ought := facts.get("version")):
+            return Verdict("difference", f"{where}{name}: version is {seen}, in eager {ought}", "fact version")
+    if ours.versions != theirs.versions:
         names = [name for name in theirs.versions if ours.versions.get(name) != theirs.versions[name]]
         text = f"versions of arguments grew by {[ours.versions.get(n) for n in names]}, in eager by {[theirs.versions[n] for n in names]}: {names}"
         return Verdict("difference", where + text, "argument versions")
+    return None
+
+
+def _compare_values(program: Program, round: int, where, ours: Outcome, theirs: Outcome) -> Verdict | None:
     pairs = [(name, ours.values.get(name), value) for name, value in theirs.values.items()]
     pairs += [(f"read {at}", ours.reads[at], value) for at, value in theirs.reads.items() if at in ours.reads]
     differing = [(name, seen, ought) for name, seen, ought in pairs if not _equal(seen, ought)]
@@ -146,7 +159,7 @@ def _compare_facts(seen, ought, whole: bool) -> tuple[str, str] | None:
                 return key, f"{name}: {key} {ours[name]}, in eager {theirs[name]}"
     for name in common:
         for key, value in ought[name].items():
-            if seen[name].get(key) != value and key not in ("same object as", "storage of"):
+            if seen[name].get(key) != value and key not in ("same object as", "storage of", "version"):
                 if key == "stride" and _needed(seen[name]) == _needed(ought[name]):
                     key = "stride of dims of size 1"
                 there = seen[name].get(key.split(" of dims")[0])

@@ -36,7 +36,7 @@ def test_clip(rng, dtype):
     x = draw(rng, dtype, (4, 5), special=True)
     low, high = draw(rng, dtype, (5,)), draw(rng, dtype, (4, 1))
     for limits in ((1, 3), (None, 3), (1, None), (None, None), (-1.5, 2.5), (low, high), (None, high), (low, None), (low, 2),
-                   (0, 300), (-300, 1), (3, 1), (low.astype("float64"), high), (numpy.float32(0.5), numpy.int16(4)), ([0, 1, 2, 3, 4], 3)):  # fmt: skip
+                   (0, 300), (-300, 1), (3, 1), (numpy.nan, 1), (0, numpy.inf), (0.5, 1e300), (False, True), (low.astype("float64"), high), (numpy.float32(0.5), numpy.int16(4)), ([0, 1, 2, 3, 4], 3)):  # fmt: skip
         compare("clip", x, *limits)
         compare("clip", x, min=limits[0], max=limits[1])
     compare("clip", [1, 2, 30], numpy.array(2), 3)
