@@ -200,7 +200,7 @@ def SortOp : InferredCoreOp<"sort"> {
   let results = (outs OrderedTensor:$values, PositionTensor:$indices);
   let operations = "cost::times({4, cost::elements(getX()), cost::passes(cost::size(getX(), getDim()))})";
   let rows = "along";
-  let scratch = "cost::sum({cost::times({16, cost::size(getX(), getDim())}), cost::times({8, cost::elements(getX())})})";
+  let scratch = "cost::sum({cost::times({32, cost::size(getX(), getDim())}), cost::times({8, cost::elements(getX())})})";
   let assemblyFormat = "$x `,` `dim` `=` $dim `,` `descending` `=` $descending attr-dict `:` type($x)";
 }
 
@@ -219,7 +219,7 @@ def TopKOp : InferredCoreOp<"topk"> {
   let results = (outs OrderedTensor:$values, PositionTensor:$indices);
   let operations = "cost::times({4, cost::elements(getX()), cost::passes(cost::size(getX(), getDim()))})";
   let rows = "along";
-  let scratch = "cost::sum({cost::times({16, cost::size(getX(), getDim())}), cost::times({8, cost::elements(getX())})})";
+  let scratch = "cost::sum({cost::times({32, cost::size(getX(), getDim())}), cost::times({8, cost::elements(getX())})})";
   let assemblyFormat = "$x `,` `dim` `=` $dim `,` `k` `=` $k `,` `largest` `=` $largest attr-dict `:` type($x)";
 }
 

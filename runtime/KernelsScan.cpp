@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Scans, sorts and the position of extremes: one line along a dim at a time.
 #include "runtime/Elements.h"
+#include "runtime/LineSort.h"
 #include "runtime/Stop.h"
 #include "runtime/VectorKernels.h"
 #include <algorithm>
@@ -145,12 +146,6 @@ void lowerScan(Lowering &lowering, const GraphOp &op) {
   }
 }
 
-/// a before b, ascending, NaN last.
-template <typename T>
-bool before(T a, T b) {
-  return a == a && (b != b || a < b);
-}
-
 /// Extremes that are looked for side by side, of lines or of parts of one: the first NaN, else the first of equals.
 template <bool largest, typename T>
 struct Extremes {
@@ -244,38 +239,23 @@ void lowerArg(Lowering &lowering, const GraphOp &op) {
                 }));
 }
 
+/// Sorts one line with room for twice as many entries, and hands out its first `keep` elements. Ties keep their order.
 template <typename T>
-struct Entry {
-  T value;
-  int64_t index;
-};
-constexpr size_t kEntryBytes = 16;
-
-/// Sorts one line in `entries` and hands out its first `keep` elements. Ties keep their order: the
-/// former index decides, so an unstable in-place sort does it.
-template <typename T>
-void sortLine(const T *source, T *target, int64_t *where, Entry<T> *entries, int64_t size, int64_t keep, int64_t step,
+void sortLine(const T *source, T *target, int64_t *where, KeyedIndex *entries, int64_t size, int64_t keep, int64_t step,
               bool descending) {
   for (int64_t k = 0; k < size; ++k) {
-    entries[k] = {source[k * step], k};
+    entries[k] = {sortKey(source[k * step], descending), k};
   }
-  uint32_t comparisons = 0;
-  auto less = [&](const Entry<T> &a, const Entry<T> &b) {
-    if (++comparisons % (1u << 20) == 0) {
-      checkStop();
-    }
-    bool ab = descending ? before(b.value, a.value) : before(a.value, b.value);
-    bool ba = descending ? before(a.value, b.value) : before(b.value, a.value);
-    return ab != ba ? ab : a.index < b.index;
-  };
-  if (keep < size) {
-    std::partial_sort(entries, entries + keep, entries + size, less);
+  constexpr int64_t kFew = 8; // so much less than all are found faster without the others' order
+  const KeyedIndex *sorted = entries;
+  if (keep < size / kFew) {
+    std::partial_sort(entries, entries + keep, entries + size);
   } else {
-    std::sort(entries, entries + size, less);
+    sorted = sortByKey(entries, entries + size, size);
   }
   for (int64_t k = 0; k < keep; ++k) {
-    target[k * step] = entries[k].value;
-    where[k * step] = entries[k].index;
+    target[k * step] = source[sorted[k].index * step];
+    where[k * step] = sorted[k].index;
   }
 }
 
@@ -286,9 +266,8 @@ void lowerSorted(Lowering &lowering, const GraphOp &op, bool descending, int64_t
   WideInput x(lowering, op.operands[0]);
   WideOutput values(lowering, op.results[0]);
   Place indices = lowering.result(op.results[1]);
-  RowScratch scratch(lowering, lines.partition, static_cast<size_t>(lines.split.size) * kEntryBytes);
+  RowScratch scratch(lowering, lines.partition, static_cast<size_t>(lines.split.size) * 2 * sizeof(KeyedIndex));
   lowering.emit(op, dispatchWide(lowering, x.element, [&]<typename T>() -> std::unique_ptr<Kernel> {
-                  static_assert(sizeof(Entry<T>) <= kEntryBytes);
                   return makeKernel(
                       [=](SlotTable slots, int64_t lo, int64_t hi, unsigned worker) {
                         const T *source = static_cast<const T *>(x.read(slots));
@@ -297,7 +276,7 @@ void lowerSorted(Lowering &lowering, const GraphOp &op, bool descending, int64_t
                         void *entries = scratch.in(slots, worker);
                         lines.each(lo, hi, [&](int64_t line) {
                           int64_t from = lines.start(line, lines.split.size), to = lines.start(line, keep);
-                          sortLine(source + from, target + to, where + to, static_cast<Entry<T> *>(entries),
+                          sortLine(source + from, target + to, where + to, static_cast<KeyedIndex *>(entries),
                                    lines.split.size, keep, lines.split.inner, descending);
                         });
                       },

@@ -137,7 +137,7 @@ def _edge(x, inner, outer, sign):
 def gradient(f, *varargs, axis=None, edge_order=1):
     """The gradient of samples along each axis, or along those of `axis`; a tuple if these are several.
 
-    `varargs`: distances of the samples, one for all axes or one per axis; or their coordinates, 1-d. TypeError for bools.
+    `varargs`: distances of the samples, one for all axes or one per axis; or coordinates, 1-d. TypeError for bools.
     """
     device = _device_among([f, *varargs])
     found = tensor(f, device=device)
@@ -147,7 +147,8 @@ def gradient(f, *varargs, axis=None, edge_order=1):
         raise ValueError("'edge_order' greater than 2 not supported")
     if any(found.shape[k] < edge_order + 1 for k in axes):
         raise ValueError(
-            "Shape of array too small to calculate a numerical gradient, at least (edge_order + 1) elements are required."
+            "Shape of array too small to calculate a numerical gradient, at least (edge_order + 1) elements are "
+            "required."
         )
     if found.dtype == torch.bool and axes:
         raise TypeError("numpy boolean subtract, the `-` operator, is not supported; convert to integers first")
@@ -255,7 +256,8 @@ def _mode(mode) -> str:
 def convolve(a, v, mode="full"):
     """The discrete convolution of two 1-d arrays. `mode`: "full", "same" (of the longer one's length) or "valid".
 
-    An infinity or NaN in the shorter one makes NaN of the elements at the ends, which NumPy computes from fewer products.
+    The ends of "full" and "same" are computed with zeros beside the longer one: an infinity or NaN in the shorter one
+    makes NaN of them, where NumPy leaves products out.
     """
     a, v = _two(a, v, mode, "convolve")
     if len(v) > len(a):

@@ -53,7 +53,14 @@ def _fit(dtype: torch.dtype, *limits) -> bool:
     if dtype not in (torch.float32, torch.float64):
         return False
     largest = torch.finfo(dtype).max
-    return all(limit is None or (type(limit) in (int, float) and abs(limit) <= largest) for limit in limits)
+    return all(limit is None or (type(limit) in (int, float) and -largest <= limit <= largest) for limit in limits)
+
+
+def _rounded_limit(limit, dtype):
+    """A Python number above all finite ones of a dtype is infinite, as in NumPy."""
+    if type(limit) is float and numpy.dtype(dtype).kind in "fc" and abs(limit) > numpy.finfo(dtype).max:
+        return math.copysign(math.inf, limit)
+    return limit
 
 
 kernels.TENSORS_ONLY.add(_limited)
@@ -76,6 +83,7 @@ def clip(a, a_min=_NONE, a_max=_NONE, out=None, *, min=_NONE, max=_NONE, **kwarg
         bounds = numpy.iinfo(a.dtype)
         a_min = None if type(a_min) is int and a_min <= bounds.min else a_min
         a_max = None if type(a_max) is int and a_max >= bounds.max else a_max
+    a_min, a_max = (_rounded_limit(limit, a.dtype) for limit in (a_min, a_max))
     if a_min is None and a_max is None:
         return ALL["positive"](a, out=out, **kwargs)
     if out is None and not kwargs and is_remote(a) and _fit(a._t.dtype, a_min, a_max):
@@ -319,7 +327,7 @@ def packbits(a, /, axis=None, bitorder="big"):
 
 @function
 def unpackbits(a, /, axis=None, count=None, bitorder="big"):
-    """The bits of bytes as elements 0 and 1, eight along an axis for one; `count`: how many, negative: less how many."""
+    """The bits of bytes as elements 0 and 1, eight for one along an axis; `count`: how many, or less how many."""
     found = tensor(a)
     if found.dtype != torch.uint8:
         raise TypeError("Expected an input array of unsigned byte data type")

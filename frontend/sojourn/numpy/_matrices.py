@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What `linalg` takes for matrices, and its products and parts of matrices."""
+"""Arguments, products and parts of matrices, for `linalg`."""
 
 from __future__ import annotations
 

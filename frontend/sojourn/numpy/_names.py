@@ -12,7 +12,7 @@ NUMPYS = frozenset(
     ulonglong unsignedinteger ushort ScalarType sctypeDict typecodes float128 complex256
     e euler_gamma inf nan newaxis pi little_endian
     errstate seterr geterr seterrcall geterrcall getbufsize setbufsize
-    issubdtype mintypecode typename __version__ index_exp s_ broadcast_shapes einsum_path
+    issubdtype mintypecode typename __version__ __array_api_version__ index_exp s_ broadcast_shapes einsum_path
     base_repr binary_repr format_float_positional format_float_scientific get_printoptions set_printoptions printoptions
     """.split()
 )

@@ -117,7 +117,10 @@ def kron(a, b):
 
 @function
 def cross(a, b, axisa=-1, axisb=-1, axisc=-1, axis=None):
-    """The vector product over axes of length 3. Of length 2: the last element is 0; if both are, only it is returned."""
+    """The vector product over axes of length 3, or 2: a third element is 0 then.
+
+    Of two vectors of length 2 only the third element of the product is returned.
+    """
     if axis is not None:
         axisa = axisb = axisc = axis
     a, b = _operands(a, b)
@@ -126,7 +129,8 @@ def cross(a, b, axisa=-1, axisb=-1, axisc=-1, axis=None):
     a, b = (torch.movedim(x, axis_of(k, x.dim()), -1) for x, k in ((a, axisa), (b, axisb)))
     if a.shape[-1] not in (2, 3) or b.shape[-1] not in (2, 3):
         raise ValueError(
-            f"incompatible dimensions for cross product\n(dimension must be 2 or 3, not {a.shape[-1]} and {b.shape[-1]})"
+            "incompatible dimensions for cross product\n"
+            f"(dimension must be 2 or 3, not {a.shape[-1]} and {b.shape[-1]})"
         )
     shape = numpy.broadcast_shapes(a.shape[:-1], b.shape[:-1])
     if a.dtype == torch.bool:
@@ -173,7 +177,8 @@ def _notation(operands) -> tuple[str, list[Any]]:
     """The text and the arrays of either way to call einsum."""
     if len(operands) < 2:
         raise ValueError(
-            "must specify the einstein sum subscripts string and at least one operand, or at least one operand and its corresponding subscripts list"
+            "must specify the einstein sum subscripts string and at least one operand, or at least one operand and its "
+            "corresponding subscripts list"
         )
     if isinstance(operands[0], str):
         return operands[0].replace(" ", ""), list(operands[1:])
@@ -198,7 +203,8 @@ def _checked(text: str, arrays: list[torch.Tensor]) -> None:
             raise ValueError(f"einstein sum subscripts string contains too many subscripts for operand {number}")
         if len(names) < array.dim() and "..." not in part:
             raise ValueError(
-                "operand has more dimensions than subscripts given in einstein sum, but no '...' ellipsis provided to broadcast the extra dimensions."
+                "operand has more dimensions than subscripts given in einstein sum, but no '...' ellipsis provided to "
+                "broadcast the extra dimensions."
             )
         before, _, after = part.partition("...")
         shape = list(array.shape)
@@ -220,7 +226,8 @@ def _checked(text: str, arrays: list[torch.Tensor]) -> None:
         and any("..." in part and len(part) - 3 < array.dim() for part, array in zip(parts, arrays))
     ):
         raise ValueError(
-            "output has more dimensions than subscripts given in einstein sum, but no '...' ellipsis provided to broadcast the extra dimensions."
+            "output has more dimensions than subscripts given in einstein sum, but no '...' ellipsis provided to "
+            "broadcast the extra dimensions."
         )
 
 

@@ -59,22 +59,32 @@ def _along(a, axis) -> tuple[torch.Tensor, int]:
 
 
 @function
-def sort(a, axis=-1, kind=None, order=None, *, stable=None) -> ndarray:
-    """A sorted copy. `axis=None`: of all elements in a row. `kind` and `stable` change nothing."""
+def sort(a, axis=-1, kind=None, order=None, *, stable=None, descending=False) -> ndarray:
+    """A sorted copy. `axis=None`: of all elements in a row. `kind` and `stable` change nothing.
+
+    `descending` (array API): the largest first, NaN before all.
+    """
     _checked(kind, order, stable)
     x, dim = _along(a, axis)
-    return wrap(sorted_of(x, dim))
+    made = sorted_of(x, dim)
+    return wrap(made.flip(dim) if descending else made)
 
 
 @function
-def argsort(a, axis=-1, kind=None, order=None, *, stable=None) -> ndarray:
-    """The indices that sort, int64. Elements that are equal keep their order, whatever `kind` is."""
+def argsort(a, axis=-1, kind=None, order=None, *, stable=None, descending=False) -> ndarray:
+    """The indices that sort, int64. Elements that are equal keep their order, whatever `kind` is.
+
+    `descending` (array API): the largest first, NaN before all.
+    """
     _checked(kind, order, stable)
     x = tensor(a)
     if x.dim() == 0 and axis in (0, -1):
         x = x.reshape(1)
     x, dim = _along(x, axis)
-    return wrap(order_of(x, dim))
+    if not descending:
+        return wrap(order_of(x, dim))
+    # Turned twice: equal elements keep their order.
+    return wrap(x.shape[dim] - 1 - order_of(x.flip(dim), dim).flip(dim))
 
 
 @function

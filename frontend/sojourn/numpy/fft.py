@@ -96,16 +96,10 @@ def irfft(a, n=None, axis=-1, norm=None, out=None):
     return _one(torch.fft.irfft, a, n, axis, norm, out, halved=True)
 
 
-def _conjugated(x, n, axis, norm):
-    # By parts: owners refuse to conjugate an empty array as NumPy lays it out, with strides of 0.
-    x = torch.complex(x.real, -x.imag) if x.dtype in COMPLEX else x
-    return torch.fft.irfft(x, n, axis, {"backward": "forward", "forward": "backward"}.get(norm, norm))
-
-
 @_function
 def hfft(a, n=None, axis=-1, norm=None, out=None):
     """The real transform of a signal with conjugate symmetry, of which one half is given."""
-    return _one(_conjugated, a, n, axis, norm, out, halved=True)
+    return _one(torch.fft.hfft, a, n, axis, norm, out, halved=True)
 
 
 @_function

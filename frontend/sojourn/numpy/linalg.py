@@ -213,7 +213,7 @@ def cholesky(a, /, *, upper=False):
 
 @_function
 def qr(a, mode="reduced"):
-    """An orthogonal and a triangular factor; `mode` "reduced", "complete", "r" (the latter only) or "raw" (reflectors)."""
+    """An orthogonal and a triangular factor; `mode` "reduced", "complete", "r" (the latter only) or "raw"."""
     if mode not in ("reduced", "complete", "r", "raw"):
         raise ValueError(f"Unrecognized mode '{mode}'")
     found = matrices(a)
@@ -319,7 +319,7 @@ def matrix_rank(A, tol=None, hermitian=False, *, rtol=None):
 
 @_function
 def cond(x, p=None):
-    """The condition number: the norm (`p` as `ord` of `norm`) times that of the inverse; infinity of singular matrices."""
+    """The norm (`p` as `ord` of `norm`) times that of the inverse; infinity for singular matrices."""
     found = tensor(x)
     if 0 in found.shape[-2:]:
         raise LinAlgError("cond is not defined on empty arrays")
@@ -338,7 +338,7 @@ def cond(x, p=None):
 
 @_function
 def norm(x, ord=None, axis=None, keepdims=False):
-    """A norm of vectors along an axis, of matrices along two; `axis` None: of all elements, or of one vector or matrix."""
+    """A norm of vectors along an axis, or of matrices along two; None: of all elements, of one vector or matrix."""
     found = tensor(x)
     if axis is None:
         if ord is None or (ord in ("f", "fro") and found.dim() == 2) or (ord == 2 and found.dim() == 1):

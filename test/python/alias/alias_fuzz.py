@@ -71,6 +71,8 @@ class Run:
         self.modes[program.mode] += 1
         self.refused_programs += bool(verdict.refusals)
         for op, text in verdict.refusals:
+            if op == "the step":
+                print(f"[alias] seed {seed}: refused as a whole: {text[:150]}", flush=True)
             self.refusals[f"{op}: {reason_of(text)}"] += 1
         if verdict.kind == "known":
             self.known[verdict.known] += 1
@@ -86,7 +88,10 @@ class Run:
         small = smallest(verdict.program, self.remote, verdict.category, self.tries)
         again = judge(small, self.remote)
         self.found.append((seed, small, again))
-        print(f"[alias] shrunken, for test_alias_found.py:\n\n{as_test(small, f'seed {seed}')}\n# {again.text}\n", flush=True)
+        print(
+            f"[alias] shrunken, for test_alias_found.py:\n\n{as_test(small, f'seed {seed}')}\n# {again.text}\n",
+            flush=True,
+        )
 
     def tell(self) -> None:
         total = sum(self.verdicts.values())

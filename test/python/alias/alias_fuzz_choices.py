@@ -138,7 +138,13 @@ def cut(p):
     x, value = p.pick(has_dims(1))
     dim = p.dim(value, 1)
     start = p.rng.randrange(value.size(dim))
-    return x, abs(dim) if dim >= 0 else dim + value.dim(), start, p.rng.choice([None, value.size(dim)]), p.rng.choice([1, 1, 2])
+    return (
+        x,
+        abs(dim) if dim >= 0 else dim + value.dim(),
+        start,
+        p.rng.choice([None, value.size(dim)]),
+        p.rng.choice([1, 1, 2]),
+    )
 
 
 @choice(1.5)
@@ -153,7 +159,12 @@ def narrow(p):
     x, value = p.pick(has_dims(1))
     dim = p.dim(value)
     start = p.rng.randint(0, value.size(dim))
-    return x, dim, start, p.rng.randint(0 if p.rng.random() < 0.1 else min(1, value.size(dim) - start), value.size(dim) - start)
+    return (
+        x,
+        dim,
+        start,
+        p.rng.randint(0 if p.rng.random() < 0.1 else min(1, value.size(dim) - start), value.size(dim) - start),
+    )
 
 
 @choice(1.5)
@@ -278,8 +289,7 @@ def split(p):
 
 @choice()
 def unbind(p):
-    x, value = p.pick(lambda v: v.dim() and 0 < v.size(0) < 5)
-    return x, 0
+    return p.pick(lambda v: v.dim() and 0 < v.size(0) < 5)[0], 0
 
 
 def window(p, value):
@@ -392,5 +402,3 @@ def set_data(p):
     x, value = p.pick()
     same = p.names(lambda v: v.dtype == value.dtype)
     return x, Ref(p.rng.choice(same))
-
-

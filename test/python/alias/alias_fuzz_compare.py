@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 import traceback
 
 import torch
@@ -14,23 +15,32 @@ from alias_fuzz_program import Op, Program
 
 import sojourn
 
-# Differences that are known and not mended yet: part of the category, of the text, of the name of an op in the program,
-# and why. Such a program counts apart.
+# Differences that are known and not mended yet: patterns of the category, of the text and of the name of an op in the
+# program, and why. Such a program counts apart.
 KNOWN = [
     ("failure", "stride divisible by 2 for all but last dimension", "", "view_as_complex looks at dims of size 1"),
-    ("raised RuntimeError", "is forbidden. You can clarify your code", "", "replay asks such a view if it is a leaf"),
-    ("raised RuntimeError", "do not allow the output views to be modified", "", "replay asks such a view if it is a leaf"),
-    ("version", "", "foreach_", "foreach in place counts no version"),
-    ("failure nothing for RuntimeError", "is forbidden. You can clarify", "foreach_", "foreach in place counts no version"),
-    ("failure nothing for RuntimeError", "by an inplace operation", "foreach_", "foreach in place counts no version"),
-    ("failure nothing for RuntimeError", "is being modified inplace", "foreach_", "foreach in place counts no version"),
-    ("failure nothing for RuntimeError", "is being used in an in-place", "foreach_", "foreach in place counts no version"),
-    ("failure RuntimeError for nothing", "can't be cast to the desired output type Bool", "sum_out", "sum(out=) of booleans"),
+    (
+        "raised RuntimeError",
+        "is forbidden. You can clarify|not allow the output views|new_fn INTERNAL ASSERT",
+        "",
+        "replay asks a lost view if it is a leaf",
+    ),
+    (
+        "failure RuntimeError for nothing",
+        "can't be cast to the desired output type Bool",
+        "sum_out",
+        "sum(out=) of booleans",
+    ),
     ("failure IndexError for RuntimeError", "Index put requires the source and", "", "index_put_ raises an IndexError"),
     ("stride of dims of size 1", "", "", "gradients add up in new memory"),
+    ("fact|failure|version", "", "foreach_.*_$", "foreach in place counts no version"),
 ]
+# These promise no sign of zero.
+_SIGNS_FREE = {
+    "clamp_", "sum", "sum_out", "mean", "cumsum", "matmul", "backward", "grad", "index_add_", "index_put_", "scatter_add_",
+}  # fmt: skip
 _REFUSALS_MOST = 6  # of one program; each is taken out
-_NOISES = 3
+_NOISES = 6
 
 
 @dataclasses.dataclass
@@ -50,8 +60,8 @@ def judge(program: Program, remote: Remote) -> Verdict:
         verdict = _judge_once(program, remote)
         if verdict.kind == "difference":
             for category, text, name, why in KNOWN:
-                has_name = any(name in op.name and op.name != "foreach_add" for op in program.ops)
-                if category in verdict.category and text in verdict.text and has_name:
+                has_name = any(re.search(name, op.name) for op in program.ops)
+                if re.search(category, verdict.category) and re.search(text, verdict.text) and has_name:
                     verdict.kind, verdict.known = "known", why
         if verdict.kind != "refused":
             verdict.refusals, verdict.program = refusals, program
@@ -81,7 +91,11 @@ def _judge_once(program: Program, remote: Remote) -> Verdict:
         if isinstance(failure, (sojourn.Unsupported, sojourn.Refused, sojourn.ValueNeeded)):
             return Verdict("refused", refusals=[("the step", _first_line(failure))])
         text = "".join(traceback.format_exception(failure))[-1500:]
-        return Verdict("difference", f"the step raised {type(failure).__name__}: {failure}\n{text}", f"raised {type(failure).__name__}")
+        return Verdict(
+            "difference",
+            f"the step raised {type(failure).__name__}: {failure}\n{text}",
+            f"raised {type(failure).__name__}",
+        )
     assert found is not None
     for round, (ours, theirs) in enumerate(zip(found, wanted)):
         verdict = _compare(program, round, ours, theirs)
@@ -206,7 +220,7 @@ def _is_rounding(program: Program, round: int, differing) -> bool:
     for name, seen, ought in differing:
         if seen is None or seen.dtype != ought.dtype or seen.shape != ought.shape:
             return False
-        if name not in spread or not bool((_distance(seen, ought) <= 64 * spread[name]).all()):
+        if name not in spread or not bool((_distance(seen, ought) <= 1024 * spread[name]).all()):
             return False
     return True
 
@@ -239,8 +253,8 @@ class Noise:
             touched += [value for name, value in machine.live().items() if name.endswith(".grad")]
         for value in touched:
             self.move(value.data)
-            if op.name == "clamp_" and value.is_floating_point():
-                self.sign(value.data)  # of zero, which clamp does not promise
+            if op.name in _SIGNS_FREE and value.is_floating_point():
+                self.sign(value.data)
 
     def mark(self, x: torch.Tensor) -> None:
         """Gives NaN other bits, which arithmetic does not promise and views as other types show."""

@@ -132,7 +132,7 @@ def asked(x: torch.Tensor, name: str):
     try:
         return getattr(x, name)
     except RuntimeError as failure:
-        return type(failure).__name__
+        return "RuntimeError" if isinstance(failure, RuntimeError) else type(failure).__name__
 
 
 def way_of(op: Op):

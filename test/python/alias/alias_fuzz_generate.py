@@ -6,7 +6,7 @@ from __future__ import annotations
 import random
 import warnings
 
-import alias_fuzz_writes  # noqa: F401 (it registers its choices)
+import alias_fuzz_results  # noqa: F401 (it registers its choices, as what it imports does)
 import torch
 from alias_fuzz_choices import CHOICES, WEIGHTS, Pool, Unfit
 from alias_fuzz_execute import Machine, inputs_of, placed
@@ -24,7 +24,16 @@ _DTYPES = {
 _LIVE_MOST, _ELEMENTS_MOST, _SIZE_MOST = 22, 48, 1e3
 _RAISING = 0.15  # of the ops that raise, so many stay
 # Calls that do these are traced each time.
-_NOT_REPLAYED = {"set_data", "transpose_", "unsqueeze_", "squeeze_", "as_strided_", "detach_", "setitem_list", "fresh_out"}
+_NOT_REPLAYED = {
+    "set_data",
+    "transpose_",
+    "unsqueeze_",
+    "squeeze_",
+    "as_strided_",
+    "detach_",
+    "setitem_list",
+    "fresh_out",
+}
 _ONLY_OUTSIDE = {"read", "flush", "boundary"}
 
 

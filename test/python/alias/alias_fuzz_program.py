@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """A program of the alias fuzzer as data: bases, constants and ops over registers, with a text form that is read back.
 
-    mode replay
-    seed 17
-    b0 = base(float32, (3, 4), grad=True)
-    k0 = const(int64, [0, 2])
-    before: r0 = narrow(b0, 0, 1, 2)
-    r1, r2 = chunk(b0, 2, 0)
-    no_grad: add_(r0, r1, alpha=2)
+mode replay
+seed 17
+b0 = base(float32, (3, 4), grad=True)
+k0 = const(int64, [0, 2])
+before: r0 = narrow(b0, 0, 1, 2)
+r1, r2 = chunk(b0, 2, 0)
+no_grad: add_(r0, r1, alpha=2)
 """
 
 from __future__ import annotations

@@ -106,7 +106,9 @@ def _with_op(program: Program, at: int, **changes) -> Program:
 
 def _plainer_ways(program: Program) -> Iterator[Program]:
     for at, op in enumerate(program.ops):
-        if op.way in ("no_grad", "enable_grad") or (op.way == "before" and not _is_before(program.ops[at + 1 : at + 2])):
+        if op.way in ("no_grad", "enable_grad") or (
+            op.way == "before" and not _is_before(program.ops[at + 1 : at + 2])
+        ):
             yield _with_op(program, at, way="")
 
 

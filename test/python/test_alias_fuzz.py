@@ -1,0 +1,119 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The fuzzer of aliasing programs: a short run, its shares of ops, its texts, and that it finds and shrinks a bug."""
+
+import pathlib
+import statistics
+import sys
+import time
+
+import pytest
+import torch
+from remote_support import fresh_seed, shared_owner
+
+sys.path.insert(0, str(pathlib.Path(__file__).parent / "alias"))
+import alias_fuzz
+from alias_fuzz_compare import judge
+from alias_fuzz_execute import Machine, Remote
+from alias_fuzz_generate import KINDS, generate, shares
+from alias_fuzz_ops import CONTROLS, SPECS
+from alias_fuzz_program import parse
+from alias_fuzz_shrink import shrink
+
+SECONDS = 12
+
+
+@pytest.mark.parametrize("runtime, part", [("native", 0.75), ("numpy", 0.25)])
+@pytest.mark.filterwarnings("ignore")
+def test_programs(runtime, part):
+    seed = fresh_seed("alias fuzz")
+    run = alias_fuzz.Run(Remote(shared_owner(runtime).device))
+    seeds = alias_fuzz.committed_seeds() if runtime == "native" else []
+    end = time.monotonic() + part * SECONDS
+    while seeds or time.monotonic() < end:
+        if seeds:
+            run.one(seeds.pop(0))
+        else:
+            run.one(seed)
+            seed += 1
+    run.tell()
+    assert not run.failed, "see the shrunken programs above"
+
+
+def test_programs_are_long_and_have_every_kind():
+    seed = fresh_seed("alias shares")
+    programs = [generate(seed + number) for number in range(1500)]
+    assert statistics.median(len(program.ops) for program in programs) >= 20
+    rare = {kind: share for kind, share in shares(programs).items() if share < 0.05}
+    assert not rare, rare
+    assert set(KINDS) == set(SPECS) | CONTROLS
+    for program in programs[:100]:
+        assert str(parse(str(program))) == str(program)
+    again = generate(seed)
+    assert str(again) == str(programs[0])
+
+
+class Forgetful(Machine):
+    """Forgets that a view shares the memory of its base: as if `narrow` copied."""
+
+    def one(self, number, op):
+        super().one(number, op)
+        if op.name == "narrow" and self.is_owner(op):
+            name = op.outs[0]
+            self.registers[name] = self.registers[name].detach().clone()
+
+    def is_owner(self, op):
+        value = self.registers.get(op.outs[0]) if op.outs else None
+        return value is not None and value.device.type == "owner"
+
+
+def test_a_bug_is_found_and_shrunken():
+    seed = fresh_seed("alias bug")
+    remote = Remote(shared_owner().device, Forgetful)
+    for number in range(1000):
+        verdict = judge(generate(seed + number), remote)
+        if verdict.kind == "difference":
+            break
+    else:
+        pytest.fail("1000 programs did not find it")
+    fails = lambda program: judge(program, remote).kind == "difference"
+    small = shrink(verdict.program, fails, tries=400)
+    print(small)
+    assert fails(small) and "narrow" in {op.name for op in small.ops} and len(small.ops) <= 2, str(small)
+    assert str(parse(str(small))) == str(small)
+    # The product has no such bug.
+    assert judge(small, Remote(shared_owner().device)).kind == "same"
+
+
+VALUES = """
+    b0 = base(float32, (4,))
+    r0 = narrow(b0, 0, 1, 2)
+    add_number_(r0, 1)
+"""
+
+
+@pytest.mark.parametrize("mode", ["step", "repeat", "replay", "loop", "outside"])
+def test_modes_see_a_difference(mode):
+    """An owner that loses every write to a view: each mode compares what such writes reach."""
+
+    class Loses(Machine):
+        def one(self, number, op):
+            if op.name == "add_number_" and self.is_remote_op(op):
+                with torch.no_grad():
+                    self.registers[op.args[0].name].clone().add_(1)
+            else:
+                super().one(number, op)
+
+        def is_remote_op(self, op):
+            return self.registers[op.args[0].name].device.type == "owner"
+
+    program = parse(f"mode {mode}\nseed {fresh_seed(mode)}\n{VALUES}")
+    verdict = judge(program, Remote(shared_owner().device, Loses))
+    assert (verdict.kind, verdict.category) == ("difference", "value"), verdict
+    assert judge(program, Remote(shared_owner().device)).kind == "same"
+
+
+def test_replays_are_replayed():
+    remote = Remote(shared_owner().device)
+    for mode in ("replay", "loop"):
+        assert judge(parse(f"mode {mode}\nseed 3\n{VALUES}"), remote).kind == "same"
+    assert remote.replayed == 6 and remote.traced == 4
