@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -73,8 +74,26 @@ class ufunc:
         plan = self._plans.get(tuple([x.dtype if isinstance(x, torch.Tensor) else type(x) for x in operands]))
         if plan is None or plan.casts is not None or plan.limits is not None:
             return self._wrapped(self._compute(operands))
-        result = by_numpy(self._function, *operands)
+        try:
+            result = by_numpy(self._function, *operands)
+        except RuntimeError as error:
+            raise self._told(operands, error) from None
         return wrap(result) if self.nout == 1 else tuple(map(wrap, result))
+
+    def _told(self, operands, error: RuntimeError) -> Exception:
+        """Shapes that do not fit, in NumPy's words; any other error as it is."""
+        shapes = [tuple(x.shape) for x in operands if isinstance(x, torch.Tensor)]
+        try:
+            if self.signature is None:
+                numpy.broadcast_shapes(*shapes)
+            elif max(map(math.prod, shapes)) < 1 << 16:
+                self._host(*(numpy.zeros(shape) for shape in shapes))
+        except ValueError as told:
+            if self.signature is not None:
+                return told
+            listed = " ".join(str(shape).replace(" ", "") for shape in shapes)
+            return ValueError(f"operands could not be broadcast together with shapes {listed} ")
+        return ValueError(str(error)) if self.signature is not None else error
 
     # The general way.
 
@@ -122,6 +141,12 @@ class ufunc:
                     return result
             except (RuntimeError, NotImplementedError):
                 pass  # torch has no such loop; NumPy has converted operands
+        try:
+            return self._converting(operands, plan)
+        except RuntimeError as error:
+            raise self._told(operands, error) from None
+
+    def _converting(self, operands, plan):
         if plan.casts is None:
             return by_numpy(self._function, *operands)
         device = next(x.device for x in operands if isinstance(x, torch.Tensor) and x.device.type == "owner")
@@ -141,7 +166,12 @@ class ufunc:
     def _converted(self, x, to, device):
         if isinstance(x, torch.Tensor):
             return x if x.dtype == to else x.to(to)
-        return torch.full((), x, dtype=to, device=device) if self._function in kernels.TENSORS_ONLY else x
+        if self._function not in kernels.TENSORS_ONLY:
+            return x
+        # A float beyond the dtype's range is infinite.
+        with numpy.errstate(over="ignore"):
+            number = numpy.asarray(x).astype(NUMPY[to]).item() if type(x) is float else x
+        return torch.full((), number, dtype=to, device=device)
 
     def _checked(self, operands, limits):
         outside = next((x for x in operands if type(x) is int and not limits.min <= x <= limits.max), None)
@@ -205,7 +235,10 @@ class ufunc:
         types = self._types(operands, dtype, casting)
         device = next(x.device for x in operands if isinstance(x, torch.Tensor) and x.device.type == "owner")
         cast = [self._converted(x, torch_dtype(to), device) for x, to in zip(operands, types)]
-        results = by_numpy(self._function, *cast)
+        try:
+            results = by_numpy(self._function, *cast)
+        except RuntimeError as error:
+            raise self._told(cast, error) from None
         results = (results,) if isinstance(results, torch.Tensor) else results
         return tuple(x.to(torch_dtype(to)) for x, to in zip(results, types[self.nin :]))
 

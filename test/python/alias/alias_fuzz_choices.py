@@ -85,10 +85,7 @@ class Pool:
         def fits(y):
             if y.dtype.is_complex and not x.dtype.is_complex:
                 return False
-            try:
-                return torch.broadcast_shapes(y.shape, shape) == torch.Size(shape)
-            except RuntimeError:
-                return False
+            return suits(y.shape, shape)
 
         same = self.names(lambda y: fits(y) and y.dtype == x.dtype)
         if same and self.rng.random() < 0.7:
@@ -102,6 +99,13 @@ class Pool:
         if self.names(fits) and self.rng.random() < 0.5:
             return self.pick(fits)[0]
         return self.constant(torch.bool, torch.tensor(random_bits(self.rng, x.numel())).reshape(x.shape).tolist())
+
+
+def suits(shape, target) -> bool:
+    """Whether a shape is broadcast to the target."""
+    if len(shape) > len(target):
+        return False
+    return all(size in (1, wanted) for size, wanted in zip(reversed(shape), reversed(target)))
 
 
 def random_bits(rng: random.Random, count: int) -> list[bool]:

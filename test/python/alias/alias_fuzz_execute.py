@@ -17,7 +17,7 @@ from alias_fuzz_program import Base, Op, Program, Ref
 
 import sojourn
 
-ROUNDS = {"step": 1, "repeat": 3, "replay": 5, "loop": 5, "outside": 1}
+ROUNDS = {"step": 1, "repeat": 3, "replay": 4, "loop": 4, "outside": 1}
 _PER_TRIP = 2
 
 

@@ -16,7 +16,7 @@ from alias_fuzz_program import Base, Op, Program, Ref
 
 KINDS = sorted(CHOICES)
 _BEFORE = ("cut", "narrow", "transpose", "select", "view_as", "as_strided", "detach", "view_width", "view_dtype")
-_MODES = {"step": 9, "repeat": 2, "replay": 4, "loop": 3, "outside": 6}
+_MODES = {"step": 9, "repeat": 2, "replay": 3, "loop": 2, "outside": 5}
 _DTYPES = {
     torch.float32: 10, torch.float64: 5, torch.int64: 3, torch.int32: 2, torch.float16: 1, torch.bfloat16: 1,
     torch.uint8: 1, torch.int16: 1, torch.bool: 1.5, torch.complex64: 3,

@@ -4,9 +4,9 @@
 from __future__ import annotations
 
 import torch
-from alias_fuzz_choices import Unfit, choice, has_dims
+from alias_fuzz_choices import Unfit, choice, has_dims, suits
 from alias_fuzz_program import DTYPES, Ref
-from alias_fuzz_writes import number, real_float, suits
+from alias_fuzz_writes import number, real_float
 
 
 def out_of(p, fits=number):

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import torch
-from alias_fuzz_choices import CHOICES, WEIGHTS, choice, has_dims
+from alias_fuzz_choices import CHOICES, WEIGHTS, choice, has_dims, suits
 from alias_fuzz_program import Ref
 
 
@@ -140,13 +140,6 @@ def index_put_(p):
     index = p.indices(value.size(0), False)
     source = p.pick(lambda v: v.dtype == value.dtype and suits(v.shape, (len(index), *value.shape[1:])))[0]
     return x, p.constant(torch.int64, index), source
-
-
-def suits(shape, target) -> bool:
-    try:
-        return torch.broadcast_shapes(shape, target) == torch.Size(target)
-    except RuntimeError:
-        return False
 
 
 def lanes(p, value, distinct):
