@@ -77,7 +77,7 @@ LAYERS = {
     "frontend/recording/Origin": "frontend/recording/Trace torch",
     "frontend/wire": "frontend frontend/recording/Trace runtime runtime/terms/Defaults runtime/signing runtime/stream runtime/wire dialect nng",
     "frontend/tables/TableRecords": "frontend/wire frontend/recording/Trace runtime/wire",
-    "frontend/compile": "dialect/Signature frontend frontend/wire frontend/recording/Trace frontend/recording/TraceWalk "
+    "frontend/compile": "dialect/Signature dialect/elements frontend frontend/wire frontend/recording/Trace frontend/recording/TraceWalk "
     "frontend/recording/Origin passes passes/parties passes/privacy runtime runtime/privacy runtime/terms runtime/terms/Defaults dialect mlir",
     # Knows nothing of sessions: it asks for values through StepSender, which frontend/flight implements.
     "frontend/recording": "dialect/Signature frontend frontend/shapes frontend/recording/Trace frontend/recording/TraceWalk "
@@ -98,7 +98,7 @@ LAYERS = {
     "frontend/session frontend/tables runtime runtime/privacy runtime/wire torch",
     # The owner in this process: the one place of a client that knows an owner.
     "frontend/local": "frontend/Sojourn frontend/recording owner owner/Dataset owner/worker runtime torch",
-    "frontend/bind": "frontend frontend/Sojourn frontend/flight frontend/recording frontend/recording/Origin frontend/recording/Trace frontend/session "
+    "frontend/bind": "frontend frontend/Sojourn frontend/shapes frontend/flight frontend/recording frontend/recording/Origin frontend/recording/Trace frontend/session "
     "frontend/tables frontend/replay frontend/ahead frontend/local runtime/privacy runtime/signing runtime/terms runtime/wire torch",
 }
 # Above all of them, whose rule is only that nothing below includes them.

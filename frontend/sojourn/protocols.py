@@ -2,7 +2,7 @@
 """NumPy's protocols on torch's tensors: `numpy.exp(x)`, `numpy.mean(x)` and `x * ndarray` of remote tensors record.
 
 Tensors on other devices share the class, so NumPy asks them, too; they answer what they did before. One thing differs:
-functions of module `operator`, which NumPy cannot be told from a call of its own, compute `array + tensor` of host
+functions of module `operator`, which NumPy's calls cannot be told from, compute `array + tensor` of host
 values instead of refusing it.
 """
 
@@ -92,7 +92,7 @@ def __array_ufunc__(self, ufunc, method, *inputs, **options):  # the name that h
 
 
 def _on_host(ufunc, method, inputs, options):
-    """What NumPy does with tensors that have no method of this name: computes on their arrays, and wraps the result."""
+    """NumPy's treatment of tensors without this protocol: it computes on their arrays, and wraps the result."""
     if method == "at" and isinstance(inputs[0], torch.Tensor):
         raise TypeError("first operand must be array")
     # Subclasses, too, whose results the tensors' own priority would keep from them.
@@ -145,7 +145,7 @@ def __array_namespace__(self, /, *, api_version=None):  # likewise
 
 
 def _operator(ufunc: str, is_reflected: bool) -> Callable[..., Any]:
-    """What an operator gives for a remote tensor and an array of NumPy's."""
+    """The result of an operator for a remote tensor and an array of NumPy's."""
 
     def computed(self, array):
         from . import numpy as remote

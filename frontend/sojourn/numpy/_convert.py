@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a function of the namespace makes of its arguments: remote tensors of arrays, lists and numbers."""
+"""Arguments of functions as remote tensors: arrays, lists and numbers."""
 
 from __future__ import annotations
 
@@ -107,8 +107,8 @@ def upload(x, device: torch.device) -> torch.Tensor:
     """A host array, a number or a nesting of lists, some of them remote, as a tensor at the device."""
     if isinstance(x, (list, tuple)) and any_remote(x):
         parts = [tensor(each, device=device) for each in x]
-        dtype = torch_dtype(numpy.result_type(*(NUMPY[part.dtype] for part in parts)))
-        return torch.stack([part.to(dtype) for part in parts])
+        common = torch_dtype(numpy.result_type(*(NUMPY[part.dtype] for part in parts)))
+        return torch.stack([part.to(common) for part in parts])
     if isinstance(x, torch.Tensor):
         dtype_of(x.dtype)
         return detached(x).to(device)
@@ -120,7 +120,7 @@ def upload(x, device: torch.device) -> torch.Tensor:
 
 
 def tensor(x, dtype=None, device: torch.device | None = None) -> torch.Tensor:
-    """The remote tensor of anything that `asarray` takes. `dtype`: torch's, or None. `device`: of what is uploaded."""
+    """The remote tensor of anything that `asarray` takes. `dtype`: torch's, or None. `device`: for uploads."""
     if type(x) is ndarray:
         found = x._t
     elif isinstance(x, torch.Tensor) and x.device.type == "owner":
@@ -132,7 +132,7 @@ def tensor(x, dtype=None, device: torch.device | None = None) -> torch.Tensor:
 
 
 def tensors(*arrays, dtype=None) -> list[torch.Tensor]:
-    """Likewise of several, at the device of the first one that is remote."""
+    """Likewise of several, at the device of the first remote one."""
     device = _device_among(arrays)
     return [tensor(x, dtype, device) for x in arrays]
 

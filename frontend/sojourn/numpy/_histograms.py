@@ -79,7 +79,7 @@ def _given_edges(bins, device: torch.device, name: str = "`bins`") -> torch.Tens
 
 
 def _is_scalar(bins) -> bool:
-    """Whether it is a number of bins, or what is wrong as one."""
+    """Whether it is a number of bins; an error where it is an invalid one."""
     if isinstance(bins, (list, tuple)):
         return False
     return len(bins.shape) == 0 if is_remote(bins) else numpy.ndim(bins) == 0

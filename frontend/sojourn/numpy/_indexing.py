@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Indexing: what `x[key]` and `x[key] = value` do, by NumPy's rules, in torch's operators."""
+"""Indexing: `x[key]` and `x[key] = value` by NumPy's rules, in torch's operators."""
 
 from __future__ import annotations
 

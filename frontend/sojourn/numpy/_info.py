@@ -86,7 +86,7 @@ def iterable(y) -> bool:
 
 
 class _Info:
-    """What the array API asks of a namespace: `__array_namespace_info__()`."""
+    """The array API's description of a namespace: `__array_namespace_info__()`."""
 
     def capabilities(self) -> dict:
         """Sizes that depend on values are read, which a step refuses."""

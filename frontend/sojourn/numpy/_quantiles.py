@@ -222,7 +222,7 @@ def weighted_of(parts: torch.Tensor, weights: torch.Tensor, q: Probabilities, sk
 
 
 def quantiles(a, q, axis, out, method, keepdims, weights, percent: bool, skipsNaN: bool = False) -> ndarray:
-    """What quantile, percentile and those without NaN share."""
+    """Common parts of quantiles and percentiles, with and without NaN."""
     x = operand(a, q, weights, out)
     if x.is_complex():
         raise TypeError("a must be an array of real numbers")

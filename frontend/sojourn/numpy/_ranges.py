@@ -208,7 +208,7 @@ def indices(dimensions, dtype=int, sparse=False):
 
 
 def fromfunction(function, shape, *, dtype=float, like=None, **kwargs):
-    """What a function gives of the coordinates of a grid: it is called once, with arrays."""
+    """The values of a function at the coordinates of a grid: it is called once, with arrays."""
     there = place(like if is_remote(like) else None)
     sizes, to = sizes_of(shape), torch_dtype(dtype)
     vectors = [wrap(torch.arange(n, device=there).to(to)) for n in sizes]

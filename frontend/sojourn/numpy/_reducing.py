@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the reductions share: axes, masks, initial values, and `out`."""
+"""Common parts of the reductions: axes, masks, initial values, and `out`."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ MISSING = numpy._NoValue
 
 
 def operand(a, *others) -> torch.Tensor:
-    """The tensor of the first argument, at the device of the first one that is remote."""
+    """The tensor of the first argument, at the device of the first remote one."""
     return a._t if type(a) is ndarray else tensor(a, device=_device_among((a, *others)))
 
 

@@ -299,7 +299,7 @@ def variance(x: torch.Tensor, axes, mask, center, ddof, to: torch.dtype) -> torc
 
 
 def freedom(ddof, correction):
-    """Of the two arguments of that meaning, the one that is given."""
+    """The given one of the two arguments with this meaning."""
     if correction is MISSING:
         return ddof
     if ddof != 0:

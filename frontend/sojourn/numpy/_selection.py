@@ -110,7 +110,7 @@ def _target(a, text: str) -> torch.Tensor:
 def take(a, indices, axis=None, out=None, mode="raise") -> ndarray:
     """Elements along an axis; default: of the raveled array. The dims of the indices take the place of the axis.
 
-    `mode`: what becomes of indices out of bounds, "raise", "wrap" or "clip". Remote indices are not checked: their
+    `mode`: the treatment of indices out of bounds, "raise", "wrap" or "clip". Remote indices are not checked: their
     values stay at the owner.
     """
     device = _device_among((a, indices, out))

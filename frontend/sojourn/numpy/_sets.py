@@ -42,7 +42,7 @@ def _is_first(ordered: torch.Tensor, equalNaN: bool) -> torch.Tensor:
 
 
 def _positions(flags: torch.Tensor, size: int | None) -> tuple[torch.Tensor, torch.Tensor | None]:
-    """Where flags are set; with a size, also whether there is such a place."""
+    """Where flags are set; with a size, also whether each place is one."""
     if size is None:
         if _sojourn.step_active():
             raise ValueNeeded(
@@ -91,7 +91,7 @@ def unique(
     fill_value=None,
 ):
     """The sorted different elements, or with `axis` the different slices; on request of each also the index of its
-    first occurrence, the place of every element among them, and how often each occurs. Always sorted.
+    first occurrence, the place of every element among them, and the count of each. Always sorted.
 
     `size`: how many; others are left out. `fill_value` stands for missing ones; default: the first one, of count 0.
     """

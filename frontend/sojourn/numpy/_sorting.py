@@ -104,7 +104,7 @@ def lexsort(keys, axis=-1) -> ndarray:
 
 
 def _places(kth, kind, order, x: torch.Tensor, dim: int) -> None:
-    """Raises for places that are none."""
+    """Raises for invalid places."""
     if order is not None:
         raise ValueError("Cannot specify order when the array has no fields.")
     if kind != "introselect":

@@ -197,24 +197,55 @@ class ufunc:
         asked = [*args, *(out or ()), where]
         device = _device_among(asked)
         if device is None:
-            given = {**({"out": out} if out else {}), **({} if where is True else {"where": where}), **options}
-            return self._host(*args, **given)
+            more = {**({"out": out} if out else {}), **({} if where is True else {"where": where}), **options}
+            return self._host(*args, **more)
         dtype, casting = options.pop("dtype", None), options.pop("casting", "same_kind")
         for name in ("order", "subok"):
             options.pop(name, None)
+        core = {name: options.pop(name) for name in ("axis", "axes", "keepdims") if self.signature and name in options}
         if options:
             raise TypeError(f"{self.__name__}() got an unexpected keyword argument '{next(iter(options))}'")
         operands = [self._operand(x, device) for x in args]
         if all(not isinstance(x, torch.Tensor) or x.device.type == "cpu" for x in operands):
             operands = [tensor(x, device=device) for x in args]
+        axes = self._core_axes(operands, **core) if core else None
+        if axes is not None:
+            operands = [_moved_last(x, places) for x, places in zip(operands, axes)]
         if casting not in ("same_kind", "unsafe"):
             self._types(operands, dtype, casting)  # raises where an operand may not be converted
         results = self._cast(operands, dtype, casting) if dtype is not None else self._compute(operands)
         results = (results,) if isinstance(results, torch.Tensor) else tuple(results)
+        if axes is not None:
+            single = results[0].unsqueeze(-1) if core.get("keepdims") else results[0]
+            results = (single.movedim(tuple(range(-len(axes[-1]), 0)), axes[-1]) if axes[-1] else single,)
         if out is None and where is True:
             return self._wrapped(results[0] if self.nout == 1 else results)
         given = self._written(results, out or (None,) * self.nout, where, casting)
         return given[0] if self.nout == 1 else given
+
+    def _core_axes(self, operands, axis=None, axes=None, keepdims=False) -> list[tuple[int, ...]]:
+        """Of products: the dimensions of each operand, and of the result, that are multiplied or remain."""
+        inputs, output = self.signature.split("->")
+        counts = [part.count(",") + 1 for part in inputs.strip("()").split("),(")]
+        sizes = [x.dim() if isinstance(x, torch.Tensor) else 0 for x in operands]
+        counts = list(map(min, counts, sizes))
+        is_sum = output == "()"
+        if (axis is not None or keepdims) and not is_sum:
+            raise TypeError(f"{self.__name__}: axis and keepdims are of vecdot only, whose result has no core dimensions")
+        if axis is not None and axes is not None:
+            raise TypeError("cannot specify both 'axis' and 'axes'")
+        if axes is None:
+            axes = [-1 if axis is None else axis] * self.nin if is_sum else [tuple(range(-n, 0)) for n in counts]
+        found = [(each,) if isinstance(each, int) else tuple(each) for each in axes]
+        if len(found) == self.nin:
+            found.append((found[0] if keepdims else ()) if is_sum else tuple(range(-output.count(",") - 1, 0)))
+        if len(found) != self.nargs:
+            raise ValueError("axes should be a list with an entry for all inputs and outputs")
+        for size, places, count in zip(sizes, found, counts):
+            if len(places) != count:
+                raise ValueError(f"{self.__name__}: an operand has {count} core dimensions, and axes has {places}")
+            axes_of(places, size)
+        return found
 
     @staticmethod
     def _operand(x, device):
@@ -386,6 +417,10 @@ class ufunc:
 
     def resolve_dtypes(self, dtypes, **kwargs):
         return self._host.resolve_dtypes(dtypes, **kwargs)
+
+
+def _moved_last(x: torch.Tensor, axes: tuple[int, ...]) -> torch.Tensor:
+    return x.movedim(axes, tuple(range(-len(axes), 0)))
 
 
 def _stored(made: ndarray, out) -> ndarray:

@@ -92,7 +92,7 @@ class Arrangements:
         return wrap(given.index_select(axis, self._draws((), wrap(given)).order(given.shape[axis])))
 
     def permuted(self, x, *, axis=None, out=None) -> ndarray:
-        """Each row along `axis` in a random order of its own; without `axis` all numbers. `out` may be `x`."""
+        """Each row along `axis` in its own random order; without `axis` all numbers. `out` may be `x`."""
         given = self._uploaded(x)
         if given.dim() == 0:
             raise TypeError("len() of unsized object")

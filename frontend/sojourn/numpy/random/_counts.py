@@ -39,7 +39,7 @@ class Law:
 
 
 def _stirling(x):
-    """What log(gamma(x)) has beside (x - 0.5) log(x) - x, up to a constant; x at least 20."""
+    """log(gamma(x)) less (x - 0.5) log(x) - x, up to a constant; x at least 20."""
     square = x * x
     return (1 / 12 - 1 / (360 * square) + 1 / (1260 * square * square)) / x
 
@@ -70,7 +70,7 @@ def binomial(n: torch.Tensor, p: torch.Tensor) -> Law:
 
 
 def hypergeometric(good: torch.Tensor, bad: torch.Tensor, sample: torch.Tensor) -> Law:
-    """Of the rarer kind in the smaller one of the sample and what it leaves."""
+    """The law of the rarer kind's count in the sample or its rest, the smaller one."""
     total = good + bad
     few, many, drawn = torch.minimum(good, bad), torch.maximum(good, bad), torch.minimum(sample, total - sample)
     mean = drawn * few / total.clamp(min=1.0)

@@ -151,5 +151,5 @@ class Draws:
 
 
 def whole(drawn: torch.Tensor) -> torch.Tensor:
-    """As int64; what is larger gives about 2**63."""
+    """As int64; larger numbers give about 2**63."""
     return drawn.clamp(max=_LARGEST).to(torch.int64)
