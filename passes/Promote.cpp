@@ -281,7 +281,8 @@ LogicalResult Promoter::visitCall(AtenOp op) {
   ModuleCall call(op, rule, numbers);
   std::optional<Element> computed = rule.computed(call, here);
   for (unsigned i = 0; i < op->getNumResults(); ++i) {
-    if (!llvm::is_contained(stored, i) && failed(checkResult(op, i, rule.result(i, computed, call, here), here.rules))) {
+    if (!llvm::is_contained(stored, i) &&
+        failed(checkResult(op, i, rule.result(i, computed, call, here), here.rules))) {
       return failure();
     }
   }

@@ -90,7 +90,7 @@ class _Info:
 
     def capabilities(self) -> dict:
         """Sizes that depend on values are read, which a step refuses."""
-        return {"boolean indexing": True, "data-dependent shapes": True, "max dimensions": 64}
+        return {"boolean indexing": True, "data-dependent shapes": True, "max dimensions": 16}
 
     def default_device(self) -> torch.device:
         """Where creation functions make arrays."""

@@ -240,7 +240,10 @@ def test_description(there):
     info, reference = np.__array_namespace_info__(), strict.__array_namespace_info__()
     found, expected = info.capabilities(), reference.capabilities()
     assert set(found) == set(expected) and found["boolean indexing"] and found["data-dependent shapes"]
-    assert np.ones((1,) * found["max dimensions"]).ndim == found["max dimensions"]
+    most = found["max dimensions"]
+    assert api.host(np.ones((1,) * most) + 1).ndim == most
+    with pytest.raises(sojourn.Unsupported, match=f"at most {most} dims"):
+        api.host(np.ones((1,) * (most + 1)) + 1)
     assert info.default_device() == there.device and there.device in info.devices()
     assert np.asarray([1.0]).device == info.default_device()
     defaults = info.default_dtypes(device=there.device)
