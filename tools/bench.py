@@ -247,6 +247,16 @@ def parties(arguments):
     console.print(f"JSON: {arguments.json}", highlight=False)
 
 
+def arrays(arguments):
+    """Programs of NumPy's as steps of sojourn.numpy; see tools/bench_numpy.py."""
+    import bench_numpy  # loads torch and the package
+
+    found = bench_numpy.measure(arguments.rounds)
+    bench_numpy.show(found)
+    arguments.json.write_text(json.dumps({"numpy": found}, indent=1) + "\n")
+    console.print(f"JSON: {arguments.json}", highlight=False)
+
+
 def private(arguments):
     """Private steps compared with plain ones and with Opacus; see tools/bench_private.py."""
     if importlib.util.find_spec("opacus") is None:
@@ -333,6 +343,7 @@ def main():
         metavar="PYTHON",
         help="with --networks: one with flwr[simulation], whose rounds are measured beside",
     )
+    parser.add_argument("--numpy", action="store_true", help="compare steps of sojourn.numpy with NumPy")
     parser.add_argument(
         "--channels", action="store_true", help="what times tell of private rows; see tools/bench --channels --help"
     )
@@ -344,6 +355,8 @@ def main():
     arguments = parser.parse_args()
     if arguments.parties:
         return parties(arguments)
+    if arguments.numpy:
+        return arrays(arguments)
     if arguments.privacy or arguments.analysis:
         return private(arguments) if arguments.privacy else analysis(arguments)
     runs = [measure(threads, arguments) for threads in arguments.threads]

@@ -104,8 +104,16 @@ def _modf(x):
     return torch.copysign(fraction, x), whole
 
 
+def _remainder(x, y):
+    # A zero has the divisor's sign in NumPy, and the dividend's in torch.
+    rest = torch.remainder(x, y)
+    if not rest.is_floating_point():
+        return rest
+    return torch.copysign(rest, y.to(rest.dtype) if isinstance(y, torch.Tensor) else float(y))
+
+
 def _divmod(x, y):
-    return torch.floor_divide(x, y), torch.remainder(x, y)
+    return torch.floor_divide(x, y), _remainder(x, y)
 
 
 def _bitwise_count(x):
@@ -255,7 +263,7 @@ TABLE: dict[str, Callable[..., Any]] = {
     # arithmetic
     "add": _either(torch.add), "subtract": _ordered(_subtract), "multiply": _either(torch.mul),
     "divide": _ordered(torch.true_divide),
-    "floor_divide": _ordered(torch.floor_divide), "remainder": _ordered(torch.remainder), "fmod": _tensors(torch.fmod), "power": _power,
+    "floor_divide": _ordered(torch.floor_divide), "remainder": _ordered(_remainder), "fmod": _tensors(torch.fmod), "power": _power,
     "float_power": _ordered(torch.float_power), "divmod": _ordered(_divmod), "negative": torch.neg, "positive": torch.clone,
     "absolute": torch.abs, "fabs": torch.abs, "sign": _sign, "square": torch.square, "reciprocal": _reciprocal,
     "gcd": _tensors(torch.gcd), "lcm": _tensors(torch.lcm), "heaviside": _tensors(_heaviside),

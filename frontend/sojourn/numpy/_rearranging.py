@@ -10,7 +10,7 @@ import numpy
 import torch
 
 from ._array import ndarray, wrap
-from ._convert import any_remote, axes_of, axis_of, function, is_remote, tensor, tensors
+from ._convert import _device_among, any_remote, axes_of, axis_of, function, is_remote, tensor, tensors
 from ._joining import concatenate
 from ._manipulation import check_fits, reshape, sizes_of
 
@@ -146,13 +146,12 @@ def tile(A, reps) -> ndarray:
 def repeat(a, repeats, axis=None) -> ndarray:
     """Each element `repeats` times along an axis; without one, of the elements in a row.
 
-    `repeats`: an integer, or one for each element. They decide about the result's size, so they are of this process.
+    `repeats`: an integer, or one for each element. They decide about the result's size: an array at an owner is read,
+    which a step refuses.
     """
+    found = tensor(a, device=_device_among([a, repeats]))
     if any_remote([repeats]):
-        raise TypeError(
-            "repeat: the result's size follows from repeats, so they have to be known; numpy.asarray(repeats)"
-        )
-    found = tensor(a)
+        repeats = wrap(tensor(repeats))._read("repeat")
     if axis is None:
         found, axis = found.reshape(-1), 0
     axis = axis_of(axis, found.dim())

@@ -294,7 +294,7 @@ class Remote:
         return outcomes
 
     def _replay(self, program: Program, rounds: int) -> list[Outcome]:
-        machines = [self.arguments(program, round) for round in range(rounds)]
+        machines = self._sent(program, rounds)
         body, seen = self._function(program, machines)
         step, outcomes = sojourn.step(body, replay=True), []
         for machine in machines:
@@ -311,8 +311,14 @@ class Remote:
         if not step.replayed and step.reasons:
             self.reasons[step.reasons[-1].split("; ", 1)[-1]] += 1
 
-    def _loop(self, program: Program, rounds: int) -> list[Outcome]:
+    def _sent(self, program: Program, rounds: int) -> list[Machine]:
+        """Arguments of all calls. They are sent first, or the first call would differ by its uploads from the others."""
         machines = [self.arguments(program, round) for round in range(rounds)]
+        sojourn.flush()
+        return machines
+
+    def _loop(self, program: Program, rounds: int) -> list[Outcome]:
+        machines = self._sent(program, rounds)
         body, seen = self._function(program, machines)
         old = [{name: value._version for name, value in machine.registers.items()} for machine in machines]
         results = sojourn.loop(body, [tuple(m.registers.values()) for m in machines], per_trip=_PER_TRIP)

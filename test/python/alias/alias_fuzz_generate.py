@@ -31,6 +31,7 @@ _NOT_REPLAYED = {
     "squeeze_",
     "as_strided_",
     "detach_",
+    "requires_grad_",
     "setitem_list",
     "fresh_out",
 }
