@@ -34,7 +34,9 @@ documents = load_documents()
 def need_compiler():
     missing = [name for name in ("cmake", "c++") if shutil.which(name) is None]
     if missing:
-        pytest.skip(f"no {' and no '.join(missing)} on the PATH, which this page builds with; tools/setup installs them")
+        pytest.skip(
+            f"no {' and no '.join(missing)} on the PATH, which this page builds with; tools/setup installs them"
+        )
 
 
 @pytest.mark.parametrize("path", PAGES, ids=lambda path: path.stem)
@@ -67,7 +69,6 @@ def test_the_index_lists_every_page():
         assert "\n## What one would build from it\n" in path.read_text()
 
 
-def test_the_small_owner_has_forty_lines():
+def test_the_small_owner_has_fifty_lines():
     _, code, _, _ = next(documents.blocks((TOUR / "10-owner.md").read_text(), "python"))
-    owner = code[code.index("class SmallOwner") :]
-    assert len([line for line in owner.splitlines() if line.strip()]) <= 40
+    assert len([line for line in code.splitlines() if line.strip()]) <= 50

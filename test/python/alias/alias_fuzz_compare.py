@@ -288,5 +288,6 @@ class Noise:
             self.mark(x)
             signs = torch.randint(-1, 2, x.shape, generator=self.generator).double()
             info = torch.finfo(x.dtype)
-            moved = x.double() * (1 + info.eps * signs) + (x != 0) * info.eps * info.smallest_normal * signs
+            least = (x != 0).double() * (info.eps * info.smallest_normal)  # of numbers too small for a relative one
+            moved = x.double() * (1 + info.eps * signs) + least * signs
             x.copy_(moved.to(x.dtype))
