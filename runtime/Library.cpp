@@ -105,6 +105,16 @@ private:
   int openmp_ = 1, mkl_ = 0;
 };
 
+/// The state in which kernels of the library run. Of an owner in the script's process, modes of the script's thread
+/// (torch.autocast, TorchDispatchMode) are none of the step's business.
+class AsLibrary {
+  c10::InferenceMode mode_;
+  c10::impl::ExcludeDispatchKeyGuard script_{
+      c10::autocast_dispatch_keyset |
+      c10::DispatchKeySet({c10::DispatchKey::Python, c10::DispatchKey::PythonTLSSnapshot})};
+  LibraryThreads alone_{1};
+};
+
 } // namespace
 
 unsigned libraryThreads() { return static_cast<unsigned>(std::clamp(at::get_num_threads(), 1, kThreadsMax)); }
@@ -112,15 +122,13 @@ unsigned libraryThreads() { return static_cast<unsigned>(std::clamp(at::get_num_
 void findInstructions() { at::get_cpu_capability(); }
 
 void helpRuns(llvm::function_ref<void()> work) {
-  c10::InferenceMode mode;
-  LibraryThreads alone(1);
+  AsLibrary state;
   work();
 }
 
 bool guarded(std::string &error, void (*body)(void *), void *context) {
   try {
-    c10::InferenceMode mode;
-    LibraryThreads alone(1);
+    AsLibrary state;
     body(context);
     return true;
   } catch (const c10::Error &exception) {

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Programs that the alias fuzzer found and shrank (alias/alias_fuzz.py): each once differed from eager torch."""
+"""Programs that the alias fuzzer found and shrank (alias/alias_fuzz.py): each differed from eager torch once.
+
+A program runs in every mode. PENDING names those that still differ; alias_fuzz_compare.py counts them as known.
+"""
 
 import pathlib
 import sys
@@ -12,12 +15,113 @@ from alias_fuzz_compare import judge
 from alias_fuzz_execute import Remote
 from alias_fuzz_program import MODES, parse
 
-FOUND: dict[str, str] = {}
+FOUND = {
+    "foreach in place counts a version": """
+        seed 1
+        b1 = base(float32, (1,))
+        foreach_zero_([b1])
+    """,
+    "a view after foreach in place has the gradient of now": """
+        seed 53072
+        b0 = base(float32, (1, 1), grad=True)
+        r0 = cumsum(b0, 1)
+        r1 = getitem(r0, (slice(None, None, None),))
+        foreach_neg_([r0])
+        backward([r1], False, True)
+    """,
+    "foreach in place changes what backward has kept": """
+        seed 2
+        b0 = base(float32, (2,), grad=True)
+        r0 = mul_number(b0, 2.0)
+        r1 = mul(r0, r0)
+        foreach_mul_([r0], 2)
+        backward([r1], False, True)
+    """,
+    "foreach in place ends views that were made without gradients": """
+        seed 21
+        b0 = base(float32, (1,), grad=True)
+        before: r0 = cut(b0, 0, 0, 0, 1)
+        no_grad: foreach_mul_([b0], [b0])
+        backward([r0], True, True)
+    """,
+    "foreach in place ends views of split": """
+        seed 3332
+        b1 = base(float32, (2,), grad=True)
+        r0, r1 = split(b1, [1, 1], 0)
+        no_grad: foreach_add_([b1], [b1])
+        unbind(r0, 0)
+    """,
+    "foreach in place and data that was exchanged": """
+        seed 11875
+        b0 = base(float32, (2, 3, 2), grad=True)
+        r0 = mul_number(b0, 0.0)
+        r1 = view(r0, (12,))
+        foreach_mul_([r0], 0)
+        set_data(r1, b0)
+        r2 = grad([r1], [b0], True)
+    """,
+    "foreach zero of an expanded tensor": """
+        seed 50508
+        b0 = base(float32, (2, 1))
+        r0 = expand(b0, (2, 3))
+        foreach_zero_([r0])
+    """,
+    "view_as_complex of dims of size 1": """
+        seed 42
+        b1 = base(float32, (2, 1))
+        r0 = T(b1)
+        r1 = view_as_complex(r0)
+    """,
+    "sum into booleans": """
+        seed 528
+        b0 = base(float32, (1,))
+        b1 = base(bool, ())
+        sum_out(b1, b0, 0)
+    """,
+    "class of the error of index_put_": """
+        seed 32
+        b0 = base(float32, (1,))
+        b1 = base(bool, (2,))
+        k0 = const(int64, [1])
+        setitem_index(b1, 0, k0, b0)
+    """,
+    "strides of gradients that add up": """
+        seed 1085
+        b0 = base(float32, (1, 2), grad=True)
+        r0 = T(b0)
+        r1 = grad([r0], [b0], True)
+    """,
+    "a lost view as an argument": """
+        seed 209
+        b2 = base(float32, (2, 1), grad=True)
+        before: r0 = view_as(b2)
+        no_grad: mul_number_(b2, 2.0)
+    """,
+    "where with out= and no elements": """
+        seed 3433
+        b1 = base(float32, (0, 1))
+        k0 = const(bool, [])
+        where_(b1, k0, b1)
+    """,
+}
+PENDING = {
+    *(name for name in FOUND if "foreach" in name),
+    "view_as_complex of dims of size 1",
+    "sum into booleans",
+    "class of the error of index_put_",
+    "strides of gradients that add up",
+    "where with out= and no elements",
+}
+
+
+LOST = ("a lost view as an argument", ("replay", "loop"))  # of these modes alone
 
 
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("name", FOUND)
 @pytest.mark.filterwarnings("ignore")
-def test_found(name, mode):
+def test_found(request, name, mode):
+    if name in PENDING or (name == LOST[0] and mode in LOST[1]):
+        request.applymarker(pytest.mark.xfail(reason="not mended yet", strict=True))
     verdict = judge(parse(FOUND[name]).replace(mode=mode), Remote(shared_owner().device))
-    assert verdict.kind == "same", verdict.text
+    assert verdict.kind == "same" and not verdict.refusals, verdict

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """The pages of the tour run and print the shown output, and show the C++ sources that they build."""
 
-import importlib.util
 import os
 import pathlib
 import re
 import shutil
 from unittest import mock
 
+import documents_support as documents
 import pytest
 
 import sojourn
@@ -18,17 +18,6 @@ SOURCES = ROOT / "examples/tour"
 PAGES = sorted(TOUR.glob("[0-9]*.md"))
 # The folder of each page that compiles C++.
 BUILT = {"04-pass": "plugin", "07-cpp": "train"}
-
-
-def load_documents():
-    """The module that runs the blocks of documents."""
-    spec = importlib.util.spec_from_file_location("documents", ROOT / "test/python/test_documents.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-documents = load_documents()
 
 
 def need_compiler():

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A pass of one's own for sojourn-opt: matrix products of f32 as a machine with bfloat16 units would see their
-// operands.
+// A pass for sojourn-opt, as a plugin: matrix products of f32 see their operands as bfloat16 units would.
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/BuiltinTypes.h"

@@ -3,7 +3,9 @@
 //   train-artifact train.sojourn ipc://owner.sock points
 #include "frontend/ahead/Artifact.h"
 
+#include <algorithm>
 #include <iostream>
+#include <vector>
 
 int main(int argc, char **argv) {
   if (argc != 4) {

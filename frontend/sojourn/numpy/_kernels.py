@@ -269,7 +269,7 @@ TABLE: dict[str, Callable[..., Any]] = {
     "gcd": _tensors(torch.gcd), "lcm": _tensors(torch.lcm), "heaviside": _tensors(_heaviside),
     "conjugate": lambda x: torch.conj(x).resolve_conj() if x.dtype in COMPLEX else torch.clone(x),
     # products of matrices and vectors
-    "matmul": _matmul, "vecdot": _vecdot, "matvec": _matvec, "vecmat": _vecmat,
+    "matmul": _tensors(_matmul), "vecdot": _tensors(_vecdot), "matvec": _tensors(_matvec), "vecmat": _tensors(_vecmat),
     # exponents and logarithms
     "exp": torch.exp, "exp2": torch.exp2, "expm1": torch.expm1, "log": torch.log, "log2": torch.log2,
     "log10": torch.log10, "log1p": torch.log1p, "logaddexp": _tensors(torch.logaddexp),

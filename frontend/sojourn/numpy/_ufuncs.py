@@ -231,7 +231,9 @@ class ufunc:
         counts = list(map(min, counts, sizes))
         is_sum = output == "()"
         if (axis is not None or keepdims) and not is_sum:
-            raise TypeError(f"{self.__name__}: axis and keepdims are of vecdot only, whose result has no core dimensions")
+            raise TypeError(
+                f"{self.__name__}: axis and keepdims are of vecdot only, whose result has no core dimensions"
+            )
         if axis is not None and axes is not None:
             raise TypeError("cannot specify both 'axis' and 'axes'")
         if axes is None:

@@ -11,7 +11,7 @@ import zlib
 from typing import Any
 
 import torch
-from alias_fuzz_memory import check, check_cast
+from alias_fuzz_memory import Hazard, check, check_cast, overlaps_itself
 from alias_fuzz_ops import CONTROLS, SPECS
 from alias_fuzz_program import Base, Op, Program, Ref
 
@@ -83,6 +83,8 @@ class Machine:
         spec = SPECS[op.name]
         if self.check_hazards:
             check(spec, args)
+            if op.name == "backward" and any(overlaps_itself(v) for n, v in self.live().items() if n.endswith(".grad")):
+                raise Hazard("adds to a gradient whose elements share memory")
             if op.name == "to":
                 check_cast(*args)
         try:

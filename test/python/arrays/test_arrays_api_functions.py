@@ -54,7 +54,9 @@ def test_sums_of_floats(given_):
         expected = getattr(numpy, name)(x, dtype=wide, **options)
         room = getattr(numpy, name)(exact, **options) * numpy.finfo(x.dtype).eps * 64
         api.tried[name] += 1
-        assert found.dtype == x.dtype and found.shape == expected.shape and numpy.all(numpy.abs(found - expected) <= room)
+        assert (
+            found.dtype == x.dtype and found.shape == expected.shape and numpy.all(numpy.abs(found - expected) <= room)
+        )
     wide = {"dtype": np.complex128} if x.dtype.kind == "c" else {"dtype": np.float64}
     assert api.host(np.sum(np.asarray(x), **options, **wide)).dtype == numpy.dtype(wide["dtype"])
 
@@ -70,7 +72,9 @@ def test_deviations(given_, correction):
         api.tried[name] += 1
         found = api.host(getattr(np, name)(np.asarray(x), correction=correction, **options))
         expected = getattr(numpy, name)(x.astype(numpy.float64), correction=correction, **options)
-        assert found.dtype == x.dtype and numpy.allclose(found, expected, rtol=1e-4, atol=1e-3 if name == "std" else 1e-4)
+        assert found.dtype == x.dtype and numpy.allclose(
+            found, expected, rtol=1e-4, atol=1e-3 if name == "std" else 1e-4
+        )
 
 
 @api.examples(80)
@@ -103,7 +107,9 @@ def test_running_sums(data):
     # The last one is the sum.
     if x.shape[axis]:
         running, total = np.cumulative_sum(np.asarray(x), axis=axis), np.sum(np.asarray(x), axis=axis)
-        assert numpy.allclose(api.host(np.take(running, np.asarray([-1]), axis=axis).squeeze(axis)), api.host(total), rtol=1e-5)
+        assert numpy.allclose(
+            api.host(np.take(running, np.asarray([-1]), axis=axis).squeeze(axis)), api.host(total), rtol=1e-5
+        )
 
 
 @api.examples(80)
@@ -198,7 +204,9 @@ def test_sorting(data):
     # Taking in order sorts, and every element is taken once.
     assert not api.difference(api.host(np.take_along_axis(y, order, axis=options["axis"])), api.host(made), signs=False)
     every = np.sort(order, axis=options["axis"])
-    ramp = numpy.arange(x.shape[options["axis"]]).reshape([-1 if k == options["axis"] % x.ndim else 1 for k in range(x.ndim)])
+    ramp = numpy.arange(x.shape[options["axis"]]).reshape(
+        [-1 if k == options["axis"] % x.ndim else 1 for k in range(x.ndim)]
+    )
     assert not api.difference(api.host(every), numpy.broadcast_to(ramp, x.shape))
     # Neighbours are in order.
     steps = numpy.diff(numpy.moveaxis(api.host(made), options["axis"], -1).astype(float), axis=-1)
@@ -216,7 +224,11 @@ def test_distinct_values(x):
     values, counts, inverse, everything = api.agree_all(tried, x)
     y = np.asarray(x)
     names = [np.unique_counts(y)._fields, np.unique_inverse(y)._fields, np.unique_all(y)._fields]
-    assert names == [("values", "counts"), ("values", "inverse_indices"), ("values", "indices", "inverse_indices", "counts")]
+    assert names == [
+        ("values", "counts"),
+        ("values", "inverse_indices"),
+        ("values", "indices", "inverse_indices", "counts"),
+    ]
     distinct, first, back, number = everything
     assert numpy.array_equal(x.ravel()[first], distinct, equal_nan=x.dtype.kind == "f") and number.sum() == x.size
     assert back.shape == x.shape and numpy.array_equal(distinct[back], x, equal_nan=x.dtype.kind == "f")
@@ -266,7 +278,7 @@ def test_laws_of_arithmetic(x):
     zero = numpy.zeros_like(x)
     laws = [
         (y // three * three + y % three, x), (~(~y), x), (y ^ y, zero), ((y | three) & y, x), (y - y, zero),
-        ((y + three) - y, api.host(three)), (y * (three + y), api.host(y * three + y * y)), (-(-y), x),
+        ((y + three) - y, api.host(three)), (y * (three + y), api.host(y * three + y * y)), (np.negative(-y), x),
         (np.maximum(y, three) + np.minimum(y, three), api.host(y + three)), (np.sign(y) * np.abs(y), x),
     ]  # fmt: skip
     for found, expected in laws:

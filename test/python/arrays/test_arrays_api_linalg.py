@@ -42,7 +42,9 @@ def _matrices(draw, square=True, dtypes=api.INEXACT, definite=False):
 @given(st.data())
 def test_matmul(data):
     dtypes = data.draw(st.sampled_from([api.INTS, api.INEXACT]))
-    signature = data.draw(api.arrays.mutually_broadcastable_shapes(signature="(m?,n),(n,p?)->(m?,p?)", max_dims=1, max_side=3))
+    signature = data.draw(
+        api.arrays.mutually_broadcastable_shapes(signature="(m?,n),(n,p?)->(m?,p?)", max_dims=1, max_side=3)
+    )
     x, y = (data.draw(api.array(dtypes, shape=shape, small=True)) for shape in signature.input_shapes)
     for name in ("matmul", "linalg.matmul"):
         found = api.agree(name, x, y, ulps=256 * 64, signs=False)
@@ -85,7 +87,9 @@ def test_norms(data):
     order = data.draw(st.sampled_from([0, 1, 2, 3, -1, numpy.inf, -numpy.inf, 0.5]))
     nonzero = numpy.where(x == 0, x.dtype.type(1), x)
     axis = data.draw(st.none() | st.integers(-x.ndim, x.ndim - 1))
-    api.agree("linalg.vector_norm", nonzero, ord=order, axis=axis, keepdims=data.draw(st.booleans()), ulps=2000, signs=False)
+    api.agree(
+        "linalg.vector_norm", nonzero, ord=order, axis=axis, keepdims=data.draw(st.booleans()), ulps=2000, signs=False
+    )
     if x.ndim > 1:
         order = data.draw(st.sampled_from(["fro", 1, -1, numpy.inf, -numpy.inf, 2, "nuc"]))
         api.tried["linalg.matrix_norm"] += 1
@@ -124,12 +128,16 @@ def test_singular_values(x):
         k = s.shape[-1]
         _near((u[..., :k] * s[..., None, :].astype(u.dtype)) @ vh[..., :k, :], x, 4)
         for each in (u, np.conj(vh.mT)):
-            _near(np.conj(each.mT) @ each, numpy.broadcast_to(numpy.eye(each.shape[-1], dtype=x.dtype), api.host(np.conj(each.mT) @ each).shape))
+            _near(
+                np.conj(each.mT) @ each,
+                numpy.broadcast_to(numpy.eye(each.shape[-1], dtype=x.dtype), api.host(np.conj(each.mT) @ each).shape),
+            )
         assert numpy.all(numpy.diff(api.host(s)) <= 0) and numpy.all(api.host(s) >= 0)
         _near(np.linalg.svdvals(y), s)
         assert np.linalg.svd(y, full_matrices=full)._fields == ("U", "S", "Vh")
-    inverse = np.linalg.pinv(y, rtol=1e-3)
-    _near(y @ inverse @ y, x, 100)
+    s = api.host(s)
+    if numpy.all(s[..., -1] > 1e-2 * s[..., 0]):
+        _near(y @ np.linalg.pinv(y, rtol=1e-3) @ y, x, 100)
     _tried("svd", "svd", "svdvals", "svdvals", "pinv")
 
 
@@ -140,7 +148,10 @@ def test_qr(x, mode):
     q, r = np.linalg.qr(y, mode=mode)
     assert np.linalg.qr(y, mode=mode)._fields == ("Q", "R")
     _near(q @ r, x)
-    _near(np.conj(q.mT) @ q, numpy.broadcast_to(numpy.eye(q.shape[-1], dtype=x.dtype), (*x.shape[:-2], q.shape[-1], q.shape[-1])))
+    _near(
+        np.conj(q.mT) @ q,
+        numpy.broadcast_to(numpy.eye(q.shape[-1], dtype=x.dtype), (*x.shape[:-2], q.shape[-1], q.shape[-1])),
+    )
     assert not api.host(np.tril(r, k=-1)).any()
     _tried("qr", "qr")
 
@@ -189,7 +200,10 @@ def test_transforms(data):
         if name in ("irfft", "hfft") and options["n"] is None and z.shape[options["axis"]] < 2:
             continue
         api.tried[f"fft.{name}"] += 1
-        _near(getattr(np.fft, name)(np.asarray(z), **options), api.host(api.call(api.strict, api.theirs, f"fft.{name}", [z], options)))
+        _near(
+            getattr(np.fft, name)(np.asarray(z), **options),
+            api.host(api.call(api.strict, api.theirs, f"fft.{name}", [z], options)),
+        )
 
 
 @api.examples(60)
@@ -203,7 +217,10 @@ def test_transforms_of_several_axes(data):
     for name in ("fftn", "ifftn", "rfftn", "irfftn"):
         z = x if name == "rfftn" else x.astype({"float32": numpy.complex64}.get(str(x.dtype), numpy.complex128))
         api.tried[f"fft.{name}"] += 1
-        _near(getattr(np.fft, name)(np.asarray(z), **options), api.host(api.call(api.strict, api.theirs, f"fft.{name}", [z], options)))
+        _near(
+            getattr(np.fft, name)(np.asarray(z), **options),
+            api.host(api.call(api.strict, api.theirs, f"fft.{name}", [z], options)),
+        )
     assert api.agree("fft.fftshift", x, axes=axes) is not None and api.agree("fft.ifftshift", x, axes=axes) is not None
 
 

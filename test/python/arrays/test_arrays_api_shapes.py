@@ -193,7 +193,9 @@ def test_ranges(data):
 @given(st.data())
 def test_grids(data):
     rows, columns = data.draw(st.integers(0, 4)), data.draw(st.none() | st.integers(0, 4))
-    found, expected = _made("eye", (rows, columns), data.draw(st.sampled_from((None, *api.DTYPES))), k=data.draw(st.integers(-5, 5)))
+    found, expected = _made(
+        "eye", (rows, columns), data.draw(st.sampled_from((None, *api.DTYPES))), k=data.draw(st.integers(-5, 5))
+    )
     assert not api.difference(api.host(found), api.host(expected))
     dtype = data.draw(st.sampled_from(api.NUMERIC))
     xs = data.draw(st.lists(api.array(dtype, min_dims=1, max_dims=1), min_size=1, max_size=3))
@@ -239,7 +241,9 @@ def test_basic_indices(data):
 def test_masks(data):
     x = data.draw(api.array())
     mask = data.draw(api.array("bool", shape=x.shape[: data.draw(st.integers(0, x.ndim))]))
-    found = api.agree(lambda a, m: a[m], x, mask) if mask.shape == x.shape else api.host(np.asarray(x)[np.asarray(mask)])
+    found = (
+        api.agree(lambda a, m: a[m], x, mask) if mask.shape == x.shape else api.host(np.asarray(x)[np.asarray(mask)])
+    )
     assert not api.difference(found, x[mask])
     y, expected = np.asarray(x), x.copy()
     y[np.asarray(mask)], expected[mask] = 1, 1

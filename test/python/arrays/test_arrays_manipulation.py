@@ -372,7 +372,6 @@ def test_torch_tensors_are_taken(there):
 def test_sizes_that_are_not_known():
     x = np.zeros(3)
     for call in (
-        lambda: np.repeat(x, np.ones(3, int)),
         lambda: np.delete(x, np.ones(1, int)),
         lambda: np.insert(x, np.ones(1, int), 1),
     ):
