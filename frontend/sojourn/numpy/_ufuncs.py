@@ -225,7 +225,7 @@ class ufunc:
 
     def _core_axes(self, operands, axis=None, axes=None, keepdims=False) -> list[tuple[int, ...]]:
         """Of products: the dimensions of each operand, and of the result, that are multiplied or remain."""
-        inputs, output = self.signature.split("->")
+        inputs, output = str(self.signature).split("->")
         counts = [part.count(",") + 1 for part in inputs.strip("()").split("),(")]
         sizes = [x.dim() if isinstance(x, torch.Tensor) else 0 for x in operands]
         counts = list(map(min, counts, sizes))

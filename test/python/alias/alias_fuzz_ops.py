@@ -207,7 +207,6 @@ _add(
     flip=lambda x, dims: x.flip(dims),
     index_select=lambda x, dim, index: x.index_select(dim, index),
     gather_rows=lambda x, index: x[index],
-    amax=lambda x, dim: x.amax(dim),
 )
 _add(
     "results",
@@ -221,6 +220,7 @@ _add(
     mean=lambda x: x.mean(),
     cumsum=lambda x, dim: x.cumsum(dim),
     matmul=lambda x: x @ x.mT,
+    amax=lambda x, dim: x.amax(dim),
 )
 _add("autograd", rounds=True, grad=_grad, grad_of=lambda x: x.grad)
 _add(
