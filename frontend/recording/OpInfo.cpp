@@ -262,6 +262,7 @@ void OpInfo::noteReturns() {
     returnAlias.push_back(written == mutated.end() ? -1 : static_cast<int>(*written));
     returnsList.push_back(result.type()->kind() == c10::TypeKind::ListType);
   }
+  countsWrites = !mutated.empty() && std::string_view(name).starts_with("aten::_foreach_");
   givesNothingNew = !mutated.empty() && std::find(returnAlias.begin(), returnAlias.end(), -1) == returnAlias.end();
 }
 

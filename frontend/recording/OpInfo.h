@@ -88,6 +88,7 @@ struct OpInfo {
   bool givesTruth = false;      ///< all, any: into bytes, too
   bool readsElsewhere = false;  ///< at other places than it writes to, so that both may not be one tensor
   bool readsParameters = false; ///< numbers in the type of an integer result
+  bool countsWrites = false;    ///< in place over lists: torch counts these in the kernels, not above them
   bool inplaceView = false;
   bool takesComplex = false;
   bool realsAreLiterals = false; ///< floats decide shapes (arange) or the algorithm (order of a norm)

@@ -288,6 +288,17 @@ static c10::SmallVector<c10::IValue, 4> appendResults(const OpInfo &info, Args a
   return outputs;
 }
 
+/// As eager's kernels do, element by element: of a tensor without a count (made in inference mode) nothing.
+static void countWrites(const OpInfo &info, Args args) {
+  for (uint32_t position : info.mutated) {
+    for (const at::Tensor &tensor : args[position].toTensorVector()) {
+      if (!tensor.is_inference()) {
+        tensor.unsafeGetTensorImpl()->bump_version();
+      }
+    }
+  }
+}
+
 void Recorder::record(RemoteDevice &device, Stack *stack) {
   OpInfo &info = *info_;
   const size_t count = info.args.size();
@@ -311,6 +322,9 @@ void Recorder::record(RemoteDevice &device, Stack *stack) {
   TraceWriter write(open);
   const SlotsOfOperands slots = enterOperands(info, args, open, origin);
   appendCall(info, args, areReal, seed, origin, write, open);
+  if (info.countsWrites) {
+    countWrites(info, args);
+  }
   leaveResults(stack, count, appendResults(info, args, metas, slots, write));
 }
 

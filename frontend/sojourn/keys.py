@@ -12,6 +12,7 @@ from torch.utils import _pytree as pytree
 from torch.utils._device import DeviceContext
 
 from .current import columns_of
+from .gradients import is_leaf
 
 _PLAIN = (torch.Tensor, float, int, str, bytes, type(None))
 
@@ -75,7 +76,7 @@ def key_of(leaves, spec) -> tuple:
         if isinstance(leaf, torch.Tensor):
             parts += (leaf.device, leaf.dtype, leaf.shape, leaf.stride(), leaf.storage_offset(), leaf.requires_grad)
             parts += (leaf.is_conj(), leaf.is_neg())
-            parts.append(leaf.requires_grad and leaf.is_leaf and (None if leaf.grad is None else leaf.grad.stride()))
+            parts.append(leaf.requires_grad and is_leaf(leaf) and (None if leaf.grad is None else leaf.grad.stride()))
             columns = columns_of(leaf)
             parts.append(columns and tuple(columns))
         elif isinstance(leaf, float):

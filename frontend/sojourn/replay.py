@@ -27,7 +27,7 @@ from . import connections, programs
 from .current import columns_of
 from .errors import Error, Unsupported
 from .followed import Computed, Followed, Looked, StandIn, plain
-from .gradients import drop_lost_gradients
+from .gradients import drop_lost_gradients, is_leaf
 from .integers import Integers
 from .keys import Same, flatten, has_dicts, key_of, keys_of, values_of
 from .published import Published
@@ -233,7 +233,7 @@ class Replay:
         if not free:
             return self._trace(kind, plan, reason, leaves, spec, tensors, floats, loop, Followed(), free)
         followed = Followed()
-        given = [leaf for leaf in tensors if leaf.is_leaf and leaf.requires_grad]
+        given = [leaf for leaf in tensors if leaf.requires_grad and is_leaf(leaf)]
         before = torch.get_rng_state(), [(leaf, leaf.grad) for leaf in (*kind.uses.parameters(), *given)]
         try:
             return self._trace(kind, plan, reason, leaves, spec, tensors, floats, loop, followed, free)
@@ -435,7 +435,7 @@ def _detached(result, given):
 
     def detach(leaf):
         is_ours = isinstance(leaf, torch.Tensor) and leaf.device.type == "owner" and id(leaf) not in own
-        return leaf.detach() if is_ours and leaf.requires_grad and not leaf.is_leaf else leaf
+        return leaf.detach() if is_ours and leaf.requires_grad and not is_leaf(leaf) else leaf
 
     return pytree.tree_map(detach, result)
 

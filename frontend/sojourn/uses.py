@@ -16,6 +16,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 import _sojourn
 
+from .gradients import is_leaf
 from .rates import is_counter, is_product
 
 
@@ -162,7 +163,7 @@ def reached_from(function):
 def unfit(leaves, uses: Uses) -> str:
     """The reason why calls with these arguments, modules and optimizers cannot be replayed, or an empty text."""
     for leaf in leaves:
-        if isinstance(leaf, torch.Tensor) and leaf.requires_grad and not leaf.is_leaf:
+        if isinstance(leaf, torch.Tensor) and leaf.requires_grad and not is_leaf(leaf):
             return "an argument has an autograd graph from outside of the step"
         if not isinstance(leaf, torch.Tensor) and hasattr(leaf, "__array__"):
             return f"an argument is an array ({type(leaf).__name__}), whose numbers Python may read; pass a tensor"

@@ -31,12 +31,27 @@ Results logic(Call &c) {
 }
 
 /// eq(x, value), false for integers.
-Results equals(Call &c, bool magnitude, double value) {
+Results equals(Call &c, double value) {
   Term x = c.in("self");
   if (!x.isFloat()) {
     return full(c.emitter, x.shape(), 0, c.emitter.builder.getI1Type());
   }
-  return eq(magnitude ? abs(x) : x, value);
+  return eq(x, value);
+}
+
+Term isInfinite(Term x) { return eq(abs(x), kInfinity); }
+Term isFinite(Term x) { return abs(x) < kInfinity; }
+
+/// A question about floats; of complex numbers about their parts, because a magnitude may overflow. Of integers it
+/// holds where it has to hold for both parts.
+template <Term (*Function)(Term), bool isOfBoth>
+Results ofParts(Call &c) {
+  Term x = c.in("self");
+  if (x.isComplex()) {
+    Term re = Function(real(x)), im = Function(imag(x));
+    return isOfBoth ? re & im : re | im;
+  }
+  return x.isFloat() ? Function(x) : full(c.emitter, x.shape(), isOfBoth ? 1 : 0, c.emitter.builder.getI1Type());
 }
 
 } // namespace
@@ -50,16 +65,10 @@ void addComparisons(Table &t) {
   t.add({"logical_not"}, [](Call &c) -> Results { return ~toBool(c.in("self")); });
   t.add({"bitwise_not"}, [](Call &c) -> Results { return ~c.in("self"); });
   t.add({"isnan"}, [](Call &c) -> Results { return isNan(c.in("self")); });
-  t.add({"isinf"}, [](Call &c) { return equals(c, true, kInfinity); });
-  t.add({"isposinf"}, [](Call &c) { return equals(c, false, kInfinity); });
-  t.add({"isneginf"}, [](Call &c) { return equals(c, false, -kInfinity); });
-  t.add({"isfinite"}, [](Call &c) -> Results {
-    Term x = c.in("self");
-    if (!x.isFloat()) {
-      return full(c.emitter, x.shape(), 1, c.emitter.builder.getI1Type());
-    }
-    return abs(x) < kInfinity;
-  });
+  t.add({"isinf"}, ofParts<isInfinite, false>);
+  t.add({"isposinf"}, [](Call &c) { return equals(c, kInfinity); });
+  t.add({"isneginf"}, [](Call &c) { return equals(c, -kInfinity); });
+  t.add({"isfinite"}, ofParts<isFinite, true>);
   t.add({"signbit"}, [](Call &c) -> Results { return signBit(c.in("self")); });
   t.add({"heaviside"}, [](Call &c) -> Results {
     Term x = c.in("self");

@@ -139,7 +139,9 @@ Results power(Call &c) {
       return 1.0 / (x * x);
     }
   }
-  return pow(self, other(c, self));
+  Term rhs = other(c, self);
+  // A complex power goes by the logarithm, and 0 has none.
+  return self.isComplex() ? select(eq(rhs, 0.0), 1.0, pow(self, rhs)) : pow(self, rhs);
 }
 
 Results lerp(Call &c) {

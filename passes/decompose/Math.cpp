@@ -58,15 +58,38 @@ Term exp2(Term x) {
   }
   return pow(2.0, x);
 }
-Term log2(Term x) { return log(x) * (1 / kLn2); }
-Term log10(Term x) { return log(x) * (1 / kLn10); }
-Term tangent(Term x) { return sin(x) / cos(x); }
+/// A multiple of the logarithm; of complex numbers by parts, because a complex factor has a part of zero.
+Term scaledLog(Term x, double factor) {
+  return x.isComplex() ? ofParts(x,
+                                 [=](Term re, Term im) {
+                                   Term z = log(complex(re, im));
+                                   return std::pair(real(z) * factor, imag(z) * factor);
+                                 })
+                       : log(x) * factor;
+}
+Term log2(Term x) { return scaledLog(x, 1 / kLn2); }
+Term log10(Term x) { return scaledLog(x, 1 / kLn10); }
+/// tan(z) = -i tanh(i z), which does not overflow.
+Term tangent(Term x) {
+  return x.isComplex() ? ofParts(x,
+                                 [](Term re, Term im) {
+                                   Term turned = tanh(complex(-im, re));
+                                   return std::pair(imag(turned), -real(turned));
+                                 })
+                       : sin(x) / cos(x);
+}
+/// a * b, and 0 where b is: also for an infinite a.
+Term timesZero(Term a, Term b) { return select(eq(b, 0.0), b, a * b); }
 /// Carries the sign of x over to an odd function of |x|.
 Term odd(Term x, Term ofMagnitude) { return select(signBit(x), -ofMagnitude, ofMagnitude); }
 
+Term hyperbolicCosine(Term x);
+
 Term hyperbolicSine(Term x) {
   if (x.isComplex()) {
-    return 0.5 * (exp(x) - exp(-x));
+    return ofParts(x, [](Term re, Term im) {
+      return std::pair(hyperbolicSine(re) * cos(im), timesZero(hyperbolicCosine(re), sin(im)));
+    });
   }
   Term magnitude = abs(x);
   Term small = expm1(magnitude);
@@ -78,10 +101,23 @@ Term hyperbolicSine(Term x) {
 
 Term hyperbolicCosine(Term x) {
   if (x.isComplex()) {
-    return 0.5 * (exp(x) + exp(-x));
+    return ofParts(x, [](Term re, Term im) {
+      return std::pair(hyperbolicCosine(re) * cos(im), timesZero(hyperbolicSine(re), sin(im)));
+    });
   }
   Term half = exp(abs(x) * 0.5);
   return (0.5 * half) * half + (0.5 / half) / half;
+}
+
+/// exp(z) - 1; of complex numbers without the difference of numbers near 1.
+Term exponentialLessOne(Term x) {
+  return x.isComplex() ? ofParts(x,
+                                 [](Term re, Term im) {
+                                   Term half = sin(0.5 * im);
+                                   Term size = exp(re);
+                                   return std::pair(expm1(re) * cos(im) - 2.0 * square(half), timesZero(size, sin(im)));
+                                 })
+                       : expm1(x);
 }
 
 Term inverseSinhOf(Term x) {
@@ -211,7 +247,7 @@ void addMath(Table &t) {
   t.add({"frac"}, derived<fraction>);
   t.add({"exp"}, simple<exp>);
   t.add({"exp2", "special_exp2"}, derived<exp2>);
-  t.add({"expm1", "special_expm1"}, simple<expm1>);
+  t.add({"expm1", "special_expm1"}, simple<exponentialLessOne>);
   t.add({"log"}, simple<log>);
   t.add({"log1p", "special_log1p"}, simple<log1p>);
   t.add({"log2"}, derived<log2>);

@@ -105,8 +105,7 @@ FOUND = {
     """,
 }
 PENDING = {
-    *(name for name in FOUND if "foreach" in name),
-    "view_as_complex of dims of size 1",
+    "foreach zero of an expanded tensor",
     "sum into booleans",
     "class of the error of index_put_",
     "strides of gradients that add up",
@@ -114,14 +113,11 @@ PENDING = {
 }
 
 
-LOST = ("a lost view as an argument", ("replay", "loop"))  # of these modes alone
-
-
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("name", FOUND)
 @pytest.mark.filterwarnings("ignore")
 def test_found(request, name, mode):
-    if name in PENDING or (name == LOST[0] and mode in LOST[1]):
+    if name in PENDING:
         request.applymarker(pytest.mark.xfail(reason="not mended yet", strict=True))
     verdict = judge(parse(FOUND[name]).replace(mode=mode), Remote(shared_owner().device))
     assert verdict.kind == "same" and not verdict.refusals, verdict

@@ -19,13 +19,6 @@ import sojourn
 # Differences that are known and not mended yet: patterns of the category, of the text and of the name of an op in the
 # program, and why. Such a program counts apart.
 KNOWN = [
-    ("failure", "stride divisible by 2 for all but last dimension", "", "view_as_complex looks at dims of size 1"),
-    (
-        "raised RuntimeError",
-        "is forbidden. You can clarify|not allow the output views|new_fn INTERNAL ASSERT",
-        "",
-        "replay asks a lost view if it is a leaf",
-    ),
     (
         "failure RuntimeError for nothing",
         "can't be cast to the desired output type Bool",
@@ -33,10 +26,7 @@ KNOWN = [
         "sum(out=) of booleans",
     ),
     ("failure IndexError for RuntimeError", "Index put requires the source and", "", "index_put_ raises an IndexError"),
-    ("fact is_leaf", "is RuntimeError, in eager", "view_as_complex", "view_as_complex looks at dims of size 1"),
     ("stride of dims of size 1", "", "", "gradients add up in new memory"),
-    # Wrong gradients among them: this line hides all that is wrong in programs with these ops, so it has to go first.
-    ("fact|failure|version|value", "", "foreach_.*_$", "foreach in place counts no version"),
 ]
 # These promise no sign of zero, as all arithmetic of complex numbers.
 _SIGNS_FREE = {
