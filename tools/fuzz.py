@@ -8,6 +8,9 @@ A target goes on where it stopped: its corpus grows in build/fuzz/TARGET/corpus,
 test/fuzz/corpus/TARGET, and is reduced at the start of a run. A finding ends the run of its target. It is kept in
 build/fuzz/TARGET/findings, with the command that plays it again. The exit status is 1 after a finding, or if too few
 messages, programs or files were done to the end: then the run tested hardly anything.
+
+Target `alias` is a program in Python, without sanitizers: random steps of views and writes beside eager torch
+(test/python/alias/alias_fuzz.py). With --all it runs for at most a minute.
 """
 
 import argparse
@@ -27,6 +30,8 @@ import check_sanitizers
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 SEEDS = ROOT / "test/fuzz/corpus"
 ASAN = check_sanitizers.SANITIZERS["asan"]
+ALIAS = ROOT / "test/python/alias/alias_fuzz.py"
+ALIAS_MINUTES = 1  # with --all
 INPUT_BYTES = 1 << 18
 MEMORY_MB = 4096
 INPUT_SECONDS = 60
@@ -238,20 +243,27 @@ def tell(target, outcome):
     sys.stdout.flush()
 
 
+def run_alias(minutes):
+    """Random programs of views and writes; whether one differs from eager torch."""
+    path = os.pathsep.join([str(ROOT / "build/python"), os.environ.get("PYTHONPATH", "")])
+    command = [sys.executable, str(ALIAS), f"--seconds={60 * minutes:g}"]
+    return subprocess.run(command, cwd=ROOT, env={**os.environ, "PYTHONPATH": path}).returncode != 0
+
+
 def arguments_of(words=None):
     parser = argparse.ArgumentParser(
         prog="tools/fuzz", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("targets", nargs="*", metavar="TARGET", help=", ".join(TARGETS))
+    parser.add_argument("targets", nargs="*", metavar="TARGET", help=", ".join([*TARGETS, "alias"]))
     parser.add_argument("--all", action="store_true", help="each target in turn")
     parser.add_argument("--minutes", type=float, default=5, help="time for each target (default: 5)")
     parser.add_argument("--counts", type=pathlib.Path, help="write passed and failed targets as JSON")
     parser.add_argument("--no-build", action="store_true", help="with the programs that are there")
     parser.add_argument("--quiet", action="store_true", help="without progress")
     arguments = parser.parse_args(words)
-    unknown = [name for name in arguments.targets if name not in TARGETS]
+    unknown = [name for name in arguments.targets if name not in (*TARGETS, "alias")]
     if unknown:
-        parser.error(f"no target is named '{unknown[0]}'; the targets are {', '.join(TARGETS)}")
+        parser.error(f"no target is named '{unknown[0]}'; the targets are {', '.join([*TARGETS, 'alias'])}")
     if bool(arguments.targets) == arguments.all:
         parser.error("expected names of targets, or --all")
     if not arguments.minutes > 0:
@@ -261,8 +273,10 @@ def arguments_of(words=None):
 
 def main():
     arguments = arguments_of()
-    targets = list(TARGETS.values()) if arguments.all else [TARGETS[name] for name in arguments.targets]
-    if not arguments.no_build:
+    targets = (
+        list(TARGETS.values()) if arguments.all else [TARGETS[name] for name in arguments.targets if name != "alias"]
+    )
+    if targets and not arguments.no_build:
         if problem := check_sanitizers.build(ASAN, PROGRAMS):
             print(f"[fuzz] {problem}", file=sys.stderr)
             return 2
@@ -270,12 +284,15 @@ def main():
     for target in targets:
         outcomes.append(run(target, arguments.minutes, arguments.quiet))
         tell(target, outcomes[-1])
-    failed = sum(outcome.failed for outcome in outcomes)
+    failed, count = sum(outcome.failed for outcome in outcomes), len(outcomes)
+    if arguments.all or "alias" in arguments.targets:
+        failed += run_alias(min(arguments.minutes, ALIAS_MINUTES) if arguments.all else arguments.minutes)
+        count += 1
     if arguments.counts:
-        arguments.counts.write_text(json.dumps({"passed": len(outcomes) - failed, "failed": failed, "skipped": 0}))
+        arguments.counts.write_text(json.dumps({"passed": count - failed, "failed": failed, "skipped": 0}))
     units = sum(outcome.units for outcome in outcomes)
     print(
-        f"[fuzz] {sum(outcome.inputs for outcome in outcomes)} inputs, {units} units, {failed} of {len(outcomes)} targets failed"
+        f"[fuzz] {sum(outcome.inputs for outcome in outcomes)} inputs, {units} units, {failed} of {count} targets failed"
     )
     return 1 if failed else 0
 
