@@ -113,6 +113,11 @@ void checkWritten(const OpInfo &info, Args args) {
         }
       });
     } else if (info.args[position] == ArgKind::TensorList && args[position].isList()) {
+      for (const c10::IValue &written : args[position].toListRef()) {
+        if (written.isTensor() && isRemote(written.toTensor())) {
+          checkWritable(info, written.toTensor());
+        }
+      }
       checkListsApart(info, args, position);
     }
   }

@@ -69,7 +69,8 @@ void viewAsComplex(const FunctionSchema &, Arguments args, ViewOutputs &out) {
   meta.sizes.pop_back();
   meta.strides.pop_back();
   for (size_t dim = 0; dim < meta.strides.size(); ++dim) {
-    TORCH_CHECK(meta.sizes[dim] == 1 || meta.strides[dim] % 2 == 0, "Tensor must have a stride divisible by 2 for all but last dimension");
+    TORCH_CHECK(meta.sizes[dim] == 1 || meta.strides[dim] % 2 == 0,
+                "Tensor must have a stride divisible by 2 for all but last dimension");
     meta.strides[dim] /= 2;
   }
   TORCH_CHECK(meta.offset % 2 == 0, "Tensor must have a storage_offset divisible by 2");
