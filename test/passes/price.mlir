@@ -12,7 +12,7 @@ module attributes {sojourn.phase = "core", sojourn.promotion = "torch"} {
     // expected-remark @+1 {{102 operations, 240 bytes of scratch}}
     %s = sojourn.reduce_sum %e, dims = [0] : tensor<4x6xf32>
     // 24 elements through 1 + log2 of 8 passes over lines of 6, of 4 each.
-    // expected-remark @+1 {{384 operations, 288 bytes of scratch}}
+    // expected-remark @+1 {{384 operations, 384 bytes of scratch}}
     %v, %p = sojourn.sort %e, dim = 1, descending = false : tensor<4x6xf32>
     // expected-remark @+1 {{12 operations}}
     %t = sojourn.take %v, %i, dim = 0 : tensor<4x6xf32>, tensor<2xi64>
