@@ -12,7 +12,7 @@ import torch
 from torch.amp import grad_scaler
 from torch.nn.utils import clip_grad
 from torch.optim import _adafactor, asgd, radam
-from torch.optim.optimizer import Optimizer
+from torch.optim.optimizer import Optimizer, register_optimizer_step_pre_hook
 
 import _sojourn
 
@@ -175,10 +175,19 @@ def _scaled_step(original):
     return step
 
 
+def _differentiable_one_by_one(optimizer, args, kwargs) -> None:
+    """Torch's SGD takes lists by default where a device has them, also for a step that is differentiated: lists write
+    over values that its gradient needs. On CPU tensors its default is one by one."""
+    for group in optimizer.param_groups:
+        if group.get("differentiable") and group.get("foreach", True) is None and any(map(is_remote, group["params"])):
+            group["foreach"] = False
+
+
 def install() -> None:
     """Installs the replacements, once."""
     if hasattr(asgd.asgd, "_sojourn"):
         return
+    register_optimizer_step_pre_hook(_differentiable_one_by_one)
     asgd.asgd = _rates_at_owner(asgd.asgd)
     asgd.asgd._sojourn = True  # type: ignore[attr-defined]  # a mark of ours
     radam.radam = _rectifying_lists(radam.radam)

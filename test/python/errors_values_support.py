@@ -5,6 +5,7 @@
 import io
 import pickle
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 from errors_support import example
@@ -244,3 +245,13 @@ def _(x):
     import copy
 
     copy.deepcopy(x.requires_grad_() * 2)
+
+
+@example(TypeError, "A function of NumPy's without a counterpart", "is not part of sojourn.numpy", "numpy.asarray(x)")
+def _(x):
+    np.savetxt("values.txt", x)
+
+
+@example(TypeError, "A universal function of NumPy's without a counterpart", "isnat is not part of sojourn.numpy")
+def _(x):
+    np.isnat(x)

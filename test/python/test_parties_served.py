@@ -360,7 +360,7 @@ def test_steps_exchange_as_much_as_a_data_owner_allows(tmp_path, rng):
 def test_groups_over_served_owners_with_little_memory(tmp_path, rng):
     """The owners have memory for about one of these steps at a time."""
 
-    size = 60_000
+    size = 50_000
     little = configured("[steps]\nall_arena_bytes = 32_000_000\n")  # an eighth for clients without a key
     two = little(tmp_path, (60, 48), rng)
     results, failures, before = {}, [], sojourn.counters()["busy_retries"]

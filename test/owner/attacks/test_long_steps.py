@@ -165,9 +165,9 @@ def test_calls_that_are_short_each_run(tmp_path):
 
 
 def test_a_long_line_is_sorted_until_the_deadline(tmp_path):
-    with served(tmp_path, "[steps]\nseconds = 2\nall_arena_bytes = 16_000_000_000\n") as (process, owner):
+    with served(tmp_path, "[steps]\nseconds = 1\nall_arena_bytes = 32_000_000_000\n") as (process, owner):
         used = seconds_used(process.pid)
-        with pytest.raises(sojourn.Error, match="it took longer than 2 seconds"):
+        with pytest.raises(sojourn.Error, match="it took longer than 1 second"):
             torch.rand(50_000_000, device=owner.device).sort().values[0].item()
-        # The whole step takes 11 seconds of a processor.
-        assert seconds_used(process.pid) < used + 6
+        # The whole step takes 3 seconds of a processor.
+        assert seconds_used(process.pid) < used + 2.5
