@@ -64,8 +64,8 @@ def ExpandForeach : Pass<"sojourn-expand-foreach", "::mlir::ModuleOp"> {
 def Promote : Pass<"sojourn-promote", "::mlir::ModuleOp"> {
   let summary = "Makes every implicit type promotion an explicit cast";
   let description = [{
-    The rules are those that `sojourn.promotion` of the call names, else that of the module. Afterwards all promoting operands of a call have
-    the type in which the call computes, scalar slots are rank-0 tensors, and a result that is stored in another type
+    The rules are those that `sojourn.promotion` of the call names, else that of the module. Afterwards all promoting
+    operands of a call have the type in which the call computes, scalar slots are rank-0 tensors, and a result that is stored in another type
     (in-place and `out=` calls) is converted. One table, dialect/elements/TypeTable.cpp, gives the promoting arguments
     and the result types of each operator; the recorder uses it, too. A fresh result that is `!sojourn.unresolved` gets
     the type of the rules. Any other recorded type must equal it: a difference is an error, not a guess. The default

@@ -249,7 +249,13 @@ void sortLine(const T *source, T *target, int64_t *where, KeyedIndex *entries, i
   constexpr int64_t kFew = 8; // so much less than all are found faster without the others' order
   const KeyedIndex *sorted = entries;
   if (keep < size / kFew) {
-    std::partial_sort(entries, entries + keep, entries + size);
+    uint32_t comparisons = 0;
+    std::partial_sort(entries, entries + keep, entries + size, [&](const KeyedIndex &a, const KeyedIndex &b) {
+      if (++comparisons % (1u << 20) == 0) {
+        checkStop();
+      }
+      return a < b;
+    });
   } else {
     sorted = sortByKey(entries, entries + size, size);
   }

@@ -263,6 +263,7 @@ void OpInfo::noteReturns() {
     returnsList.push_back(result.type()->kind() == c10::TypeKind::ListType);
   }
   countsWrites = !mutated.empty() && std::string_view(name).starts_with("aten::_foreach_");
+  zeroes = countsWrites && std::string_view(name).starts_with("aten::_foreach_zero_");
   givesNothingNew = !mutated.empty() && std::find(returnAlias.begin(), returnAlias.end(), -1) == returnAlias.end();
 }
 

@@ -114,9 +114,7 @@ void checkWritten(const OpInfo &info, Args args) {
       });
     } else if (info.args[position] == ArgKind::TensorList && args[position].isList()) {
       for (const c10::IValue &written : args[position].toListRef()) {
-        // Eager zeroes expanded tensors.
-        const bool isChecked = written.isTensor() && info.name.find("_foreach_zero_") == std::string::npos;
-        if (isChecked && isRemote(written.toTensor())) {
+        if (!info.zeroes && written.isTensor() && isRemote(written.toTensor())) {
           checkWritable(info, written.toTensor());
         }
       }

@@ -21,6 +21,8 @@ import torch
 
 import _sojourn
 
+from .tensor import is_remote
+
 _OPERATIONS = frozenset(dis.opmap[name] for name in ("BINARY_OP", "COMPARE_OP"))
 # By the name of an operator: the universal function of it.
 _UFUNCS = {
@@ -48,20 +50,16 @@ class _OfRemote:
             if self._function is __array_ufunc__ and frame.f_code.co_code[frame.f_lasti] in _OPERATIONS:
                 raise AttributeError(self._function.__name__)
             return self._function
-        if not _is_remote(instance):
+        if not is_remote(instance):
             raise AttributeError(f"'{type(instance).__name__}' object has no attribute '{self._function.__name__}'")
         return functools.partial(self._function, instance)
 
 
-def _is_remote(value) -> bool:
-    return isinstance(value, torch.Tensor) and value.device.type == "owner"
-
-
 def _any_remote(values) -> bool:
-    from . import numpy as remote
-
+    loaded = sys.modules.get(f"{__package__}.numpy")  # until it is imported, there are no arrays
+    kinds = (loaded.ndarray,) if loaded is not None else ()
     return any(
-        type(value) is remote.ndarray or _is_remote(value) or (isinstance(value, (list, tuple)) and _any_remote(value))
+        is_remote(value) or isinstance(value, kinds) or (isinstance(value, (list, tuple)) and _any_remote(value))
         for value in values
     )
 
@@ -77,7 +75,7 @@ def _tensors_of(result):
     return type(result)(map(_tensors_of, result)) if type(result) in (list, tuple) else result
 
 
-def __array_ufunc__(self, ufunc, method, *inputs, **options):  # the name that hasattr asks for
+def __array_ufunc__(self, ufunc, method, *inputs, **options):
     out = options.get("out", ())
     if _any_remote((*inputs, *out, options.get("where", True))):
         from . import numpy as remote
@@ -116,7 +114,7 @@ def _on_host(ufunc, method, inputs, options):
     return tuple(map(wrapped, result)) if isinstance(result, tuple) else wrapped(result)
 
 
-def __array_function__(self, function, _types, args, kwargs):  # likewise
+def __array_function__(self, function, _types, args, kwargs):
     if not _any_remote((*args, *kwargs.values())):
         return function._implementation(*args, **kwargs)
     return _tensors_of(call_by_name(function, args, kwargs))
@@ -138,7 +136,7 @@ def call_by_name(function, args, kwargs):
     return known(*args, **kwargs)
 
 
-def __array_namespace__(self, /, *, api_version=None):  # likewise
+def __array_namespace__(self, /, *, api_version=None):
     from . import numpy as remote
 
     return remote.asarray(self).__array_namespace__(api_version=api_version)
@@ -164,7 +162,7 @@ def _guard(name: str, handler: Callable[..., Any]) -> None:
 
     @functools.wraps(original)
     def method(self, other, *args, **kwargs):
-        if isinstance(other, numpy.ndarray) and not args and _is_remote(self):
+        if isinstance(other, numpy.ndarray) and not args and is_remote(self):
             return handler(self, other)
         return original(self, other, *args, **kwargs)
 

@@ -17,7 +17,7 @@ namespace schema = sojourn_wire;
 constexpr size_t kRankMax = 64;
 /// Ids that are written as a range: fewer take fewer bytes in a list.
 constexpr size_t kRangeLeast = 3;
-/// And the most that are read.
+/// And the most that are read from the ranges of a message together: a few bytes say as many as they like.
 constexpr size_t kRangeMost = size_t{1} << 20;
 
 std::atomic<uint64_t> copied{0};
@@ -101,11 +101,13 @@ WrittenIds encodeSorted(flatbuffers::FlatBufferBuilder &builder, std::vector<uin
   return encodeIds(builder, ids);
 }
 
-/// Returns the problem, or an empty text.
-std::string decode(const HandleIds &message, std::vector<uint64_t> &ids) {
-  if (message.count() > kRangeMost) {
-    return "a range has " + std::to_string(message.count()) + " handles, expected up to " + std::to_string(kRangeMost);
+/// Takes the handles of a range from `room`. Returns the problem, or an empty text.
+std::string decode(const HandleIds &message, std::vector<uint64_t> &ids, size_t &room) {
+  if (message.count() > room) {
+    return "a range has " + std::to_string(message.count()) + " handles, expected up to " + std::to_string(room) +
+           " more in this message";
   }
+  room -= message.count();
   ids = copyOf(message.list());
   for (size_t index = ids.size(); index < message.size(); ++index) {
     ids.push_back(message[index]);
@@ -276,8 +278,9 @@ std::string decode(const schema::Step &message, Step &step) {
   step.states = numbersOf(message.states());
   step.slots = numbersOf(message.slots());
   step.seeds = numbersOf(message.seeds());
-  std::string problem = decode(HandleIds::results(message), step.results);
-  problem = problem.empty() ? decode(HandleIds::releases(message), step.releases) : problem;
+  size_t room = kRangeMost;
+  std::string problem = decode(HandleIds::results(message), step.results, room);
+  problem = problem.empty() ? decode(HandleIds::releases(message), step.releases, room) : problem;
   problem = problem.empty() ? decode(message.uploads(), step.uploads) : problem;
   if (!problem.empty()) {
     return problem;
@@ -296,8 +299,8 @@ std::string decode(const schema::Step &message, Step &step) {
       repetition.states = numbersOf(each->states());
       repetition.slots = numbersOf(each->slots());
       repetition.seeds = numbersOf(each->seeds());
-      problem = decode(HandleIds::results(*each), repetition.results);
-      problem = problem.empty() ? decode(HandleIds::releases(*each), repetition.releases) : problem;
+      problem = decode(HandleIds::results(*each), repetition.results, room);
+      problem = problem.empty() ? decode(HandleIds::releases(*each), repetition.releases, room) : problem;
       problem = problem.empty() ? decode(each->uploads(), repetition.uploads) : problem;
       if (!problem.empty()) {
         return problem;

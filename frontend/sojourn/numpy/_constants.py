@@ -2,7 +2,6 @@
 """NumPy's arrays that meet remote ones again and again: sent once, as long as their values stay.
 
 A call that may be replayed sends them each time, from their memory: a replay does not come by here to compare values.
-Read-only arrays are sent once there, too.
 """
 
 from __future__ import annotations
@@ -40,7 +39,7 @@ def _bytes(array: numpy.ndarray) -> numpy.ndarray:
 
 def find(array: numpy.ndarray, device: torch.device) -> torch.Tensor | None:
     """The tensor at the owner that was sent of this array, if the array has the same values still."""
-    if tracing.uses is not None and array.flags.writeable:
+    if tracing.uses is not None:
         return None
     with _lock:
         held = _sent.get((id(array), device))
@@ -52,7 +51,7 @@ def find(array: numpy.ndarray, device: torch.device) -> torch.Tensor | None:
 
 def keep(array: numpy.ndarray, tensor: torch.Tensor) -> None:
     """Remembers what was sent of an array; the tensor is never written to."""
-    if tracing.uses is not None and array.flags.writeable:
+    if tracing.uses is not None:
         return
     session = connections.session_at(tensor.device)
     if session is None or array.nbytes > LARGEST or not array.flags.c_contiguous or array.size == 0:

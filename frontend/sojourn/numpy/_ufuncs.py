@@ -289,7 +289,7 @@ class ufunc:
                 continue
             if not is_remote(target):
                 raise TypeError("return arrays must be of ArrayType: out lives at the owner, make it with zeros_like")
-            to = target._t if type(target) is ndarray else target.detach()
+            to = tensor(target)
             if not numpy.can_cast(NUMPY[result.dtype], NUMPY[to.dtype], casting):
                 raise TypeError(
                     f"Cannot cast ufunc '{self.__name__}' output from {NUMPY[result.dtype]!r} to {NUMPY[to.dtype]!r} "
@@ -402,7 +402,7 @@ class ufunc:
         """Unbuffered `a[indices] = function(a[indices], b)`; of add and subtract, and of one operand."""
         if not is_remote(a):
             return self._host.at(a, indices, b) if self.nin == 2 else self._host.at(a, indices)
-        target = a if type(a) is ndarray else wrap(a.detach())
+        target = a if type(a) is ndarray else wrap(tensor(a))
         if self.nin == 1:
             target[indices] = self(target[indices])
             return None

@@ -95,6 +95,14 @@ def test_a_tensor_with_a_graph_is_refused(there):
         numpy.exp(x)
     with pytest.raises(RuntimeError, match="requires grad"):
         np.asarray(x)
+    for write in (
+        lambda: np.add(x.detach(), 1.0, out=x),
+        lambda: np.add.at(x, [0], 1.0),
+        lambda: np.cumsum(x.detach(), out=x),
+    ):
+        with pytest.raises(RuntimeError, match="requires grad"):
+            write()
+    assert x.tolist() == [1.0, 1.0, 1.0]
     assert np.asarray(x.detach()).shape == (3,)
 
 

@@ -216,7 +216,23 @@ TEST(StepMessage, ImpossibleOnesAreTold) {
     builder.Finish(built.Finish());
     Step step;
     EXPECT_EQ(decode(*flatbuffers::GetRoot<sojourn_wire::Step>(builder.GetBufferPointer()), step),
-              "a range has 4294967295 handles, expected up to 1048576");
+              "a range has 4294967295 handles, expected up to 1048576 more in this message");
+  }
+  { // all ranges of a message have one bound
+    flatbuffers::FlatBufferBuilder builder;
+    auto hash = builder.CreateVector(std::vector<uint8_t>(kHashBytes));
+    std::vector<flatbuffers::Offset<sojourn_wire::Repetition>> further;
+    for (uint64_t first = 0; first < 3; ++first) {
+      further.push_back(sojourn_wire::CreateRepetition(builder, 0, 0, 0, 0, 0, 0, first << 20, 500'000));
+    }
+    auto repetitions = builder.CreateVector(further);
+    sojourn_wire::StepBuilder built(builder);
+    built.add_program_hash(hash);
+    built.add_repetitions(repetitions);
+    builder.Finish(built.Finish());
+    Step step;
+    EXPECT_EQ(decode(*flatbuffers::GetRoot<sojourn_wire::Step>(builder.GetBufferPointer()), step),
+              "a range has 500000 handles, expected up to 48576 more in this message");
   }
   EXPECT_EQ(problem([](auto &hash, auto &) { hash.pop_back(); }), "a program hash has 31 bytes, expected 32");
   EXPECT_EQ(problem([](auto &, auto &tensor) { tensor.element = 12; }), "element type 12 is unknown");
