@@ -284,7 +284,7 @@ wire::Repetition ArtifactRun::bind(const ArtifactCall &call, const std::vector<a
     }
   }
   for (size_t i = 0; i < call.seeds; ++i) {
-    step.seeds.push_back(drawDefaultSeed());
+    step.seeds.push_back(drawSeed());
   }
   session_->handles().add(call.step.results.size());
   for (size_t i = 0; i < call.step.results.size(); ++i) {

@@ -13,6 +13,7 @@ namespace sojourn::frontend {
 
 using Ranges = std::map<std::string, std::pair<double, double>>;
 
+void bindGenerator(pybind11::module_ &m);
 void bindNumpy(pybind11::module_ &m);
 void bindArtifact(pybind11::module_ &m);
 void bindParties(pybind11::module_ &m);

@@ -86,17 +86,18 @@ void bindReplay(py::module_ &m) {
              return std::make_shared<CallEntry>(std::move(arguments), std::move(watched));
            }),
            py::arg("arguments"), py::arg("watched"))
-      .def("watch_generator", &CallEntry::watchGenerator);
+      .def("watch_generators", &CallEntry::watchGenerators, py::arg("given"));
   py::class_<RepeatedCall, std::shared_ptr<RepeatedCall>>(m, "RepeatedCall")
       .def_readonly("outputs", &RepeatedCall::outputs)
       .def_readonly("published", &RepeatedCall::published);
   py::class_<CapturedCall, std::shared_ptr<CapturedCall>>(m, "CapturedCall")
       .def(py::init([](const CallEntry &entry, const std::vector<at::Tensor> &outputs,
-                       const std::vector<Published> &published, const std::vector<at::Tensor> &uploaded) {
-             return CapturedCall::capture(entry, outputs, published, uploaded);
+                       const std::vector<Published> &published, const std::vector<at::Tensor> &reached) {
+             return CapturedCall::capture(entry, outputs, published, reached);
            }),
-           py::arg("entry"), py::arg("outputs"), py::arg("published"), py::arg("uploaded"))
+           py::arg("entry"), py::arg("outputs"), py::arg("published"), py::arg("reached"))
       .def_readonly("obstacle", &CapturedCall::obstacle)
+      .def_property_readonly("generators", &CapturedCall::generators)
       .def_property_readonly("empty", &CapturedCall::empty)
       .def_property_readonly("is_stale", &CapturedCall::isStale)
       .def("differs", &CapturedCall::differs)

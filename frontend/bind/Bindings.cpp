@@ -333,6 +333,7 @@ PYBIND11_MODULE(_sojourn, m) {
   bindReads(m);
   bindReplay(m);
   bindTable(m);
+  bindGenerator(m);
   bindNumpy(m);
   bindTrip(m);
   bindUses(m);

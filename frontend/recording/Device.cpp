@@ -8,7 +8,6 @@
 #include "frontend/recording/Origin.h"
 #include "frontend/recording/Record.h"
 
-#include <ATen/CPUGeneratorImpl.h>
 #include <ATen/TracerMode.h>
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/detail/PrivateUse1HooksInterface.h>
@@ -71,55 +70,6 @@ private:
 };
 
 C10_REGISTER_GUARD_IMPL(PrivateUse1, OwnerGuard)
-
-/// (seed, offset): each draw mixes both, so equal states draw equal seeds.
-struct OwnerGenerator final : c10::GeneratorImpl {
-  explicit OwnerGenerator(c10::DeviceIndex index)
-      : GeneratorImpl(c10::Device(kDeviceType, index), c10::DispatchKeySet(c10::DispatchKey::PrivateUse1)) {}
-
-  void set_current_seed(uint64_t seed) override {
-    seed_ = seed;
-    offset_ = 0;
-  }
-  void set_offset(uint64_t offset) override { offset_ = offset; }
-  uint64_t get_offset() const override { return offset_; }
-  uint64_t current_seed() const override { return seed_; }
-  uint64_t seed() override {
-    set_current_seed(c10::detail::getNonDeterministicRandom());
-    return seed_;
-  }
-  void set_state(const c10::TensorImpl &state) override {
-    TORCH_CHECK(state.numel() == 2 * sizeof(uint64_t) && state.is_contiguous() &&
-                    state.dtype() == caffe2::TypeMeta::Make<uint8_t>(),
-                "an owner generator's state is a uint8 tensor of ", 2 * sizeof(uint64_t), " bytes");
-    const auto *words = static_cast<const uint64_t *>(state.data());
-    seed_ = words[0];
-    offset_ = words[1];
-  }
-  c10::intrusive_ptr<c10::TensorImpl> get_state() const override {
-    at::Tensor state = at::empty({2 * static_cast<int64_t>(sizeof(uint64_t))}, at::device(at::kCPU).dtype(at::kByte));
-    auto *words = static_cast<uint64_t *>(state.mutable_data_ptr());
-    words[0] = seed_;
-    words[1] = offset_;
-    return state.getIntrusivePtr();
-  }
-  uint64_t draw() {
-    // splitmix64 of (seed, offset).
-    uint64_t z = seed_ + 0x9E3779B97F4A7C15ULL * ++offset_;
-    z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9ULL;
-    z = (z ^ (z >> 27)) * 0x94D049BB133111EBULL;
-    return z ^ (z >> 31);
-  }
-
-private:
-  OwnerGenerator *clone_impl() const override {
-    auto *copy = new OwnerGenerator(device().index());
-    copy->seed_ = seed_;
-    copy->offset_ = offset_;
-    return copy;
-  }
-  uint64_t seed_ = c10::default_rng_seed_val, offset_ = 0;
-};
 
 struct OwnerHooks final : at::PrivateUse1HooksInterface {
   bool isBuilt() const override { return true; }
@@ -272,29 +222,6 @@ void registerRecorder() {
 c10::DeviceIndex currentDeviceIndex() { return currentIndex; }
 
 void setForeignListener(ForeignListener listener) { foreignListener() = std::move(listener); }
-
-at::Generator makeOwnerGenerator(c10::DeviceIndex index) { return at::make_generator<OwnerGenerator>(index); }
-
-uint64_t drawSeed(const OpInfo &info, c10::ArrayRef<c10::IValue> args) {
-  for (size_t i = 0; i < args.size(); ++i) {
-    if (info.args[i] == ArgKind::Generator && !args[i].isNone()) {
-      at::Generator generator = args[i].toGenerator();
-      if (generator.device().type() == kDeviceType) {
-        std::lock_guard lock(generator.mutex());
-        return generator.get<OwnerGenerator>()->draw();
-      }
-      std::lock_guard lock(generator.mutex());
-      return at::check_generator<at::CPUGeneratorImpl>(generator)->random64();
-    }
-  }
-  return drawDefaultSeed();
-}
-
-uint64_t drawDefaultSeed() {
-  auto *generator = at::check_generator<at::CPUGeneratorImpl>(at::detail::getDefaultCPUGenerator());
-  std::lock_guard lock(generator->mutex_);
-  return generator->random64();
-}
 
 void registerDevice() {
   static std::once_flag once;

@@ -243,8 +243,13 @@ static SlotsOfOperands enterOperands(const OpInfo &info, Args args, Recording &o
   return slots;
 }
 
+struct Seed {
+  at::Generator from;
+  uint64_t value = 0;
+};
+
 /// Appends the op and its arguments, all or nothing.
-static void appendCall(OpInfo &info, Args args, bool isReal, uint64_t seed, const Origin &origin, TraceWriter &write,
+static void appendCall(OpInfo &info, Args args, bool isReal, const Seed &seed, const Origin &origin, TraceWriter &write,
                        Recording &open) {
   const Trace::Mark before = open.trace.mark();
   ArgumentWriter writer(info, write, isReal);
@@ -258,7 +263,7 @@ static void appendCall(OpInfo &info, Args args, bool isReal, uint64_t seed, cons
     throw;
   }
   if (info.random) {
-    write.seed(seed);
+    write.seed(seed.value, seed.from);
   }
 }
 
@@ -314,7 +319,11 @@ void Recorder::record(RemoteDevice &device, Stack *stack) {
     metas.clear();
   }
   const Origin origin = captureOrigin();
-  const uint64_t seed = info.random ? drawSeed(info, args) : 0;
+  Seed seed;
+  if (info.random) {
+    seed.from = generatorOf(info, args);
+    seed.value = drawSeed(seed.from);
+  }
 
   DeviceLock lock(device.mutex());
   ++device.counts().ops_recorded;

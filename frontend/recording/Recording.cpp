@@ -88,6 +88,7 @@ void Recording::truncate(const Trace::Mark &mark) {
   }
   storages.resize(mark.storages);
   trace.truncate(mark);
+  generators.resize(mark.seeds);
   size_t states = 0, uploadCount = 0;
   for (size_t at = 0; at < trace.inputs.size(); at += 4 + 2 * trace.inputs[at + 3]) {
     ++(inputKindOf(trace.inputs[at + 1]) == InputKind::State ? states : uploadCount);
@@ -186,6 +187,7 @@ void Recording::dropOp(size_t op, const Reason &reason) {
   writeWords();
   PrunedTrace pruned = pruneTrace(trace, op);
   trace = std::move(pruned.trace);
+  generators.resize(trace.seeds.size());
   tables.forgetValues();
   std::erase_if(publishes, [&](auto &entry) {
     Storage::Place *place = entry.first->placeIn(*this);
@@ -229,6 +231,7 @@ void Recording::clear() {
   stateHandles.clear();
   uploads.clear();
   uploadInputs.clear();
+  generators.clear();
   stepped.clear();
   steps = 0;
   tables.clear();

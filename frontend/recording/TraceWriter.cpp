@@ -110,9 +110,10 @@ void TraceWriter::intSlot(int64_t value) {
   trace_.slots.push_back(static_cast<uint64_t>(value));
   trace_.slotOps.push_back(static_cast<uint32_t>(trace_.origins.size()) - 1);
 }
-void TraceWriter::seed(uint64_t value) {
+void TraceWriter::seed(uint64_t value, at::Generator from) {
   trace_.push(Tag::Seed);
   trace_.seeds.push_back(value);
+  open_.generators.push_back(std::move(from));
 }
 void TraceWriter::integers(c10::ArrayRef<int64_t> values) {
   trace_.push(Tag::IntList);

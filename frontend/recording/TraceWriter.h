@@ -35,7 +35,7 @@ public:
   void text(std::string_view value);
   void slot(double value);
   void intSlot(int64_t value);
-  void seed(uint64_t value);
+  void seed(uint64_t value, at::Generator from);
   void integers(c10::ArrayRef<int64_t> values);
   void list(size_t count);
   void table(int64_t id);

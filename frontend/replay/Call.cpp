@@ -4,9 +4,6 @@
 
 #include "frontend/recording/Packed.h"
 
-#include <ATen/CPUGeneratorImpl.h>
-#include <ATen/ops/equal.h>
-
 #include <algorithm>
 #include <cstring>
 
@@ -74,34 +71,24 @@ CallEntry::CallEntry(std::vector<at::Tensor> arguments, std::shared_ptr<const Wa
   }
 }
 
-void CallEntry::watchGenerator() {
-  auto now = at::detail::getDefaultCPUGenerator();
-  std::lock_guard lock(now.mutex());
-  generator_ = now.clone();
+void CallEntry::watchGenerators(const std::optional<std::vector<at::Generator>> &given) {
+  generators_.emplace(given.value_or(std::vector<at::Generator>()));
+  areAllKnown_ = given.has_value();
 }
 
-bool CallEntry::drew(const std::vector<uint64_t> &seeds) const {
-  if (!generator_.defined()) {
-    raise(ErrorKind::Error, "cannot capture a call whose generator was not watched");
+std::string CallEntry::obstacleOf(const std::vector<uint64_t> &seeds, const std::vector<at::Generator> &from) const {
+  if (!generators_) {
+    raise(ErrorKind::Error, "cannot capture a call whose generators were not watched");
   }
-  at::Generator copy = generator_.clone();
-  auto *ours = at::check_generator<at::CPUGeneratorImpl>(copy);
-  bool same = std::all_of(seeds.begin(), seeds.end(), [&](uint64_t seed) { return ours->random64() == seed; });
-  auto now = at::detail::getDefaultCPUGenerator();
-  std::lock_guard lock(now.mutex());
-  return same && at::equal(copy.get_state(), now.get_state());
-}
-
-HostVersions::HostVersions(const std::vector<at::Tensor> &tensors) {
-  for (const at::Tensor &tensor : tensors) {
-    const c10::VariableVersion &version = tensor.unsafeGetTensorImpl()->version_counter();
-    versions_.emplace_back(version, version.current_version());
+  const bool areWatched =
+      std::all_of(from.begin(), from.end(), [&](const auto &generator) { return generators_->has(generator); });
+  if (areAllKnown_ && !areWatched) {
+    return "it draws from a generator that the previous call did not use; make generators outside, and use the same "
+           "ones in each call";
   }
-}
-
-bool HostVersions::areStale() const {
-  return std::any_of(versions_.begin(), versions_.end(),
-                     [](const auto &version) { return version.first.current_version() != version.second; });
+  return generators_->drew(seeds, from) ? ""
+                                        : "it draws random numbers otherwise than by its ops (manual_seed, "
+                                          "fork_rng, checkpoint, a number on the CPU)";
 }
 
 void RepeatedCall::settle() {
@@ -115,21 +102,17 @@ void RepeatedCall::settle() {
 
 std::shared_ptr<CapturedCall> CapturedCall::capture(const CallEntry &entry, const std::vector<at::Tensor> &outputs,
                                                     const std::vector<Published> &published,
-                                                    const std::vector<at::Tensor> &uploaded) {
+                                                    const std::vector<at::Tensor> &reached) {
   auto call = std::make_shared<CapturedCall>();
   const auto &step = ThreadState::current().step;
   if (!step) {
     raise(ErrorKind::Error, "a call can only be captured inside its step");
   }
-  if (std::any_of(uploaded.begin(), uploaded.end(), [](const auto &tensor) { return tensor.is_inference(); })) {
-    call->obstacle = "it uploads a CPU tensor made in inference mode, where torch does not count changes in place; "
-                     "pass it as an argument, or clone it outside of inference mode";
-  } else {
-    call->uploaded_ = HostVersions(uploaded);
-  }
+  call->reached_ = HostContents(reached);
   call->outputs_.resize(outputs.size(), {SIZE_MAX, 0});
   call->published_.resize(published.size(), {SIZE_MAX, 0});
   std::vector<uint64_t> seeds;
+  std::vector<at::Generator> from;
   size_t drawing = 0;
   for (const auto &device : step->touched) {
     if (!device) {
@@ -153,6 +136,7 @@ std::shared_ptr<CapturedCall> CapturedCall::capture(const CallEntry &entry, cons
       }
     }
     seeds.insert(seeds.end(), segment->seeds().begin(), segment->seeds().end());
+    from.insert(from.end(), segment->generators().begin(), segment->generators().end());
     drawing += !segment->seeds().empty();
     call->obstacle = call->obstacle.empty() ? segment->obstacle : call->obstacle;
     call->segments_.push_back(std::move(segment));
@@ -168,8 +152,9 @@ std::shared_ptr<CapturedCall> CapturedCall::capture(const CallEntry &entry, cons
   unless(std::all_of(call->published_.begin(), call->published_.end(), isPlaced),
          "it returns a value that another step published");
   unless(drawing <= 1, "it draws random numbers at several owners");
-  unless(entry.drew(seeds), "it draws random numbers otherwise than by its ops from torch's generator (a separate "
-                            "generator, manual_seed, fork_rng, checkpoint, a number on the CPU)");
+  if (call->obstacle.empty()) {
+    call->obstacle = entry.obstacleOf(seeds, from);
+  }
   auto isReturned = [&](size_t segment, size_t at) {
     return std::find(call->published_.begin(), call->published_.end(), Place(segment, at)) != call->published_.end();
   };
@@ -179,6 +164,18 @@ std::shared_ptr<CapturedCall> CapturedCall::capture(const CallEntry &entry, cons
     }
   }
   return call;
+}
+
+std::vector<at::Generator> CapturedCall::generators() const {
+  std::vector<at::Generator> found;
+  for (const auto &segment : segments_) {
+    for (const at::Generator &generator : segment->generators()) {
+      if (generator.defined() && std::find(found.begin(), found.end(), generator) == found.end()) {
+        found.push_back(generator);
+      }
+    }
+  }
+  return found;
 }
 
 bool CapturedCall::empty() const {

@@ -5,9 +5,12 @@
 #define SOJOURN_FRONTEND_REPLAY_CALL_H
 
 #include "frontend/Sojourn.h"
+#include "frontend/recording/Generator.h"
+#include "frontend/replay/HostContents.h"
 #include "frontend/replay/Segment.h"
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -54,27 +57,17 @@ class CallEntry {
 public:
   CallEntry(std::vector<at::Tensor> arguments, std::shared_ptr<const Watched> watched);
   const CallTensors &tensors() const { return tensors_; }
-  /// Whether torch's generator has given just these numbers since.
-  bool drew(const std::vector<uint64_t> &seeds) const;
-  /// Notes the state of torch's generator: for calls that will be captured.
-  void watchGenerator();
+  /// Notes the states of generators, torch's own among them: for calls that will be captured. `given`: those that the
+  /// previous call of the kind has used; none, if there was no such call.
+  void watchGenerators(const std::optional<std::vector<at::Generator>> &given);
+  /// Why what was drawn since would not be drawn again by drawing such seeds from the same generators, or empty.
+  std::string obstacleOf(const std::vector<uint64_t> &seeds, const std::vector<at::Generator> &from) const;
 
 private:
   CallTensors tensors_;
   std::shared_ptr<const Watched> watched_;
-  at::Generator generator_;
-};
-
-/// CPU tensors that a call uploads and does not take as arguments, by torch's counts of their changes in place, which
-/// views of one memory share. Keeps no tensor alive.
-class HostVersions {
-public:
-  explicit HostVersions(const std::vector<at::Tensor> &tensors = {});
-  /// Whether one was changed since.
-  bool areStale() const;
-
-private:
-  std::vector<std::pair<c10::VariableVersion, uint32_t>> versions_;
+  std::optional<WatchedGenerators> generators_;
+  bool areAllKnown_ = false;
 };
 
 /// What a repetition returns, in the order of the captured call; gradients change when it settles.
@@ -95,24 +88,26 @@ private:
 class CapturedCall : public std::enable_shared_from_this<CapturedCall> {
 public:
   /// What the calling thread's step has recorded since `entry`. `outputs`: remote tensors that the call returns and was
-  /// not given; `published`: values on their way out that it returns; `uploaded`: CPU tensors that it uploaded and was
-  /// not given.
+  /// not given; `published`: values on their way out that it returns; `reached`: CPU tensors whose values it
+  /// used and was not given.
   static std::shared_ptr<CapturedCall> capture(const CallEntry &entry, const std::vector<at::Tensor> &outputs,
                                                const std::vector<Published> &published,
-                                               const std::vector<at::Tensor> &uploaded);
+                                               const std::vector<at::Tensor> &reached);
 
   /// Why it cannot be repeated without the function, or empty.
   std::string obstacle;
   /// Whether it recorded nothing at any owner.
   bool empty() const;
+  /// The generators that it drew from, but for torch's own.
+  std::vector<at::Generator> generators() const;
   /// As Segment's, over all owners.
   void note(const std::vector<double> &values);
   std::string differs(const CapturedCall &other) const;
   std::string explain(const CapturedCall &before);
   bool determines(const std::vector<double> &values) const;
   bool fits(const CallEntry &entry) const;
-  /// Whether what it uploaded, and was not given, was changed in place since; then it does not fit.
-  bool isStale() const { return uploaded_.areStale(); }
+  /// Whether host memory that it read, and was not given, has changed since; then it does not fit.
+  bool isStale() const { return reached_.areStale(); }
   /// Records it again in the calling thread's open step.
   std::shared_ptr<RepeatedCall> repeat(const std::shared_ptr<const CallEntry> &entry,
                                        const std::vector<double> &values) const;
@@ -140,7 +135,7 @@ private:
 
   std::vector<std::shared_ptr<Segment>> segments_; ///< in order of the sessions' index
   std::vector<Place> outputs_, published_;
-  HostVersions uploaded_;
+  HostContents reached_;
 };
 
 } // namespace sojourn::frontend

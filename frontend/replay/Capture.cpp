@@ -218,6 +218,8 @@ std::shared_ptr<Segment> Segment::capture(const std::shared_ptr<Session> &sessio
   segment->recipe_->origins.assign(trace.origins.begin() + static_cast<std::ptrdiff_t>(mark.trace.origins),
                                    trace.origins.end());
   segment->seeds_.assign(trace.seeds.begin() + static_cast<std::ptrdiff_t>(mark.trace.seeds), trace.seeds.end());
+  segment->generators_.assign(open.generators.begin() + static_cast<std::ptrdiff_t>(mark.trace.seeds),
+                              open.generators.end());
   auto keep = [&](const at::Tensor &seen, LeftTensor tensor) {
     if (plainType(seen) != storageOf(seen)->dtype) {
       segment->obstacle = "it leaves a tensor that is viewed as another dtype, conjugated or negated; clone() it";

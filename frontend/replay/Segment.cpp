@@ -77,6 +77,9 @@ std::string Segment::differs(const Segment &other) const {
       seeds_.size() != other.seeds_.size()) {
     return "it recorded other ops than the previous call";
   }
+  if (generators_ != other.generators_) {
+    return "it drew from other generators than the previous call";
+  }
   auto same = [](const LeftTensor &a, const LeftTensor &b) {
     return a.value == b.value && a.sizes == b.sizes && a.strides == b.strides && a.offset == b.offset;
   };
@@ -259,14 +262,14 @@ std::vector<int64_t> Segment::enter(const CallTensors &call, Recording &open, St
   return ids;
 }
 
-void Segment::write(std::vector<int64_t> ids, const std::vector<double> &values, bool isOnly, Recording &open) const {
+void Segment::write(std::vector<int64_t> ids, const std::vector<double> &values, const std::vector<uint64_t> &seeds,
+                    bool isOnly, Recording &open) const {
   Trace &trace = open.trace;
   for (const Slot &slot : slots_) {
     trace.slots.push_back(slot.isConstant ? slot.bits : bitsOf(values[slot.sources.front()]));
   }
-  for (size_t i = 0; i < seeds_.size(); ++i) {
-    trace.seeds.push_back(drawDefaultSeed());
-  }
+  trace.seeds.insert(trace.seeds.end(), seeds.begin(), seeds.end());
+  open.generators.insert(open.generators.end(), generators_.begin(), generators_.end());
   open.device().counts().ops_recorded += recipe_->origins.size();
   if (isOnly) {
     open.recipe = recipe_;
@@ -321,6 +324,11 @@ Replayed Segment::replay(const CallTensors &call, const std::vector<double> &val
   if (!session) {
     raise(ErrorKind::Error, "the session that recorded this call has ended");
   }
+  std::vector<uint64_t> seeds;
+  seeds.reserve(generators_.size());
+  for (const at::Generator &generator : generators_) {
+    seeds.push_back(drawSeed(generator)); // before the lock: some wait for Python's
+  }
   DeviceLock lock(session->mutex());
   session->requireOpen();
   Recording &open = session->recording();
@@ -332,7 +340,7 @@ Replayed Segment::replay(const CallTensors &call, const std::vector<double> &val
   open.trace.setDefaultFloat(defaultFloat_);
   Storages storages;
   std::vector<int64_t> ids = enter(call, open, storages);
-  write(std::move(ids), values, isOnly, open);
+  write(std::move(ids), values, seeds, isOnly, open);
   return leave(storages, open);
 }
 

@@ -50,8 +50,9 @@ public:
   std::string obstacle;
   /// Null once it has ended.
   std::shared_ptr<Session> session() const { return session_.lock(); }
-  /// Random numbers that it drew in the captured call.
+  /// Seeds that it drew in the captured call, and the generators that gave them; undefined: torch's own.
   const std::vector<uint64_t> &seeds() const { return seeds_; }
+  const std::vector<at::Generator> &generators() const { return generators_; }
   size_t publishes() const { return publishes_.size(); }
   /// Whether it recorded nothing.
   bool empty() const { return recipe_->words.empty() && publishes_.empty(); }
@@ -119,7 +120,8 @@ private:
   std::vector<int64_t> enter(const CallTensors &call, Recording &open, Storages &storages) const;
   /// Writes its ops, or lets the trace refer to the recipe if it is the trace's only one; in both cases their slots and
   /// seeds.
-  void write(std::vector<int64_t> ids, const std::vector<double> &values, bool isOnly, Recording &open) const;
+  void write(std::vector<int64_t> ids, const std::vector<double> &values, const std::vector<uint64_t> &seeds,
+             bool isOnly, Recording &open) const;
   /// Publishes, outputs and gradients of a call that was recorded.
   Replayed leave(const Storages &storages, Recording &open) const;
   LeftTensor left(const at::Tensor &tensor, const std::vector<int64_t> &numbers, const Recording &open) const;
@@ -130,6 +132,7 @@ private:
   std::vector<Slot> slots_;
   std::vector<Integer> integers_;
   std::vector<uint64_t> seeds_;
+  std::vector<at::Generator> generators_;
   Element defaultFloat_ = Element::f32;
   std::vector<LeftTensor> outputs_, gradients_;
   struct Release {

@@ -36,7 +36,7 @@ from .uses import HostOps, Uses, before_module, reached_from, tracing, unfit
 
 _KINDS_MOST, _PLANS_MOST = 16, 8  # per function and thread, per kind of call; those not used for longest go
 _REASONS_MOST = 32
-_STALE = "a CPU tensor that it uploads was changed in place; pass it as an argument"
+_STALE = "a CPU tensor or an array that it uses was changed in place; pass it as an argument"
 _ONE = pytree.tree_flatten(0)[1]
 _replays: weakref.WeakSet[Replay] = weakref.WeakSet()
 
@@ -57,6 +57,7 @@ class _Plan:
         self.looked: set[int] = set()  # float arguments by whose value Python decided something
         self.outputs: tuple = ()
         self.host: Any = None  # the numbers on the host that a call changes
+        self.generators: list[torch.Generator] | None = None  # beside torch's own, of the last traced call
         self.is_armed = False
         self.is_single = False  # returns one tensor that it computed
         self.ready: Any = None  # the next call, where it needs no look from here
@@ -309,7 +310,7 @@ class Replay:
         optimizers = uses.optimizers
         rates, before = [rates_of(o) for o in optimizers], [host_state(o) for o in optimizers]
         entry = _sojourn.CallEntry(tensors, plan.watched)
-        entry.watch_generator()
+        entry.watch_generators(plan.generators)
         args, kwargs, given = _given(leaves, spec, followed, free)
         host = HostOps()
         with self._step() if loop is None else self._step(_trip=loop.trip):
@@ -318,9 +319,8 @@ class Replay:
             result = _detached(result, given)
             found, tree = pytree.tree_flatten(result)
             kinds, computed, published = _kinds(found, given)
-            taken = set(map(id, tensors))
-            reached = [t for at, t in host.sent.items() if at not in taken]
-            call = _sojourn.CapturedCall(entry, computed, published, reached)
+            call = _sojourn.CapturedCall(entry, computed, published, host.read(self._function, tensors))
+            plan.generators = call.generators
             changed, advanced = changed_on_host(optimizers, rates, before)
             unknown = "".join(filter(None, map(obstacle_of, optimizers)))
             obstacle = call.obstacle or unknown or host.found or changed or unfit(leaves, uses)

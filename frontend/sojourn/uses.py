@@ -8,6 +8,7 @@ import functools
 import threading
 import weakref
 
+import numpy
 import torch
 from torch.compiler import is_compiling
 from torch.optim.optimizer import register_optimizer_step_pre_hook
@@ -17,6 +18,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 import _sojourn
 
 from .gradients import is_leaf
+from .memory import REACHED_MOST, bytes_of, is_plain
 from .rates import is_counter, is_product
 
 
@@ -105,15 +107,34 @@ class HostOps(TorchDispatchMode):
     """Notes the first op of a traced call that computes with an earlier CPU tensor, which no replay would repeat.
 
     Not such an op: the upload of such a tensor to an owner (`sent` has these tensors), ops on optimizers' step counts,
-    which replays advance, and ops on tensors that the call itself makes from constants.
+    which replays advance, and ops on tensors that the call itself makes from constants. `arrays`: NumPy's arrays that
+    were uploaded through a copy.
     """
 
     def __init__(self):
         super().__init__()
         self.found = ""
         self.sent: dict[int, torch.Tensor] = {}  # by id
+        self.arrays: dict[int, numpy.ndarray] = {}  # by id
         self._known: set[int] = set()
         self._made: list[torch.Tensor] = []  # alive, so that no other tensor gets its id
+
+    def add_array(self, array) -> None:
+        if is_plain(array):
+            self.arrays[id(array)] = array
+
+    def read(self, function, given: list[torch.Tensor]) -> list[torch.Tensor]:
+        """Host memory that the call may have read, without that of the tensors given to it."""
+        taken = set(map(id, given))
+        found = [tensor for at, tensor in self.sent.items() if at not in taken]
+        reached = {id(array): array for array in reached_from(function) if is_plain(array)}
+        for array in reached.values():
+            if array.nbytes > REACHED_MOST and not self.found:
+                self.found = (
+                    f"it reaches an array of {array.nbytes >> 20} MB, and comparing that at each call takes too long; "
+                    "pass what it needs of the array as a tensor"
+                )
+        return found + [bytes_of(array) for array in {**reached, **self.arrays}.values() if not self.found]
 
     def add_counters(self, optimizer) -> None:
         for state in optimizer.state.values():

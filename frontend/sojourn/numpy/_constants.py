@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """NumPy's arrays that meet remote ones again and again: sent once, as long as their values stay.
 
-A call that may be replayed sends them each time, from their memory: a replay does not come by here to compare values.
+A call that may be replayed sends them each time: a replay does not come by here, and compares their memory itself.
 """
 
 from __future__ import annotations

@@ -15,6 +15,7 @@ import _sojourn
 
 from .. import connections
 from ..errors import Error
+from ..uses import tracing
 from ._array import ndarray, wrap
 from ._dtypes import NUMPY, dtype_of, torch_dtype
 
@@ -103,6 +104,15 @@ def detached(x: torch.Tensor) -> torch.Tensor:
     return x.detach()
 
 
+def _note(x) -> None:
+    """Tells the traced call of arrays that it reads."""
+    if isinstance(x, (list, tuple)):
+        for each in x:
+            _note(each)
+    else:
+        tracing.host.add_array(x)
+
+
 def upload(x, device: torch.device) -> torch.Tensor:
     """A host array, a number or a nesting of lists, some of them remote, as a tensor at the device."""
     if isinstance(x, (list, tuple)) and any_remote(x):
@@ -112,6 +122,8 @@ def upload(x, device: torch.device) -> torch.Tensor:
     if isinstance(x, torch.Tensor):
         dtype_of(x.dtype)
         return detached(x).to(device)
+    if tracing.host is not None:
+        _note(x)
     host = numpy.asarray(x)
     dtype = dtype_of(host.dtype)
     if not host.dtype.isnative or host.dtype != dtype or not host.flags.writeable or any(s < 0 for s in host.strides):

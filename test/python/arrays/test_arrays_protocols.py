@@ -6,6 +6,7 @@ import os
 import pathlib
 import subprocess
 import sys
+import types
 
 import numpy
 import pytest
@@ -146,15 +147,84 @@ def test_constants_are_sent_once(rng, there):
     assert sizes[0] > c.nbytes and sizes[2] < c.nbytes, sizes
 
 
-def test_a_replay_takes_the_array_as_it_is(rng, there):
-    x, c = draw(rng, "float64", (5,)), draw(rng, "float64", (5,))
+HOST_ARRAYS = {
+    "as it is": lambda c: c, "a slice": lambda c: c[1:], "backwards": lambda c: c[::-1], "every second": lambda c: c[::2],
+    "transposed": lambda c: c.reshape(2, 3).T, "big-endian": lambda c: c.astype(">f8"), "integers": lambda c: c.astype(int),
+    "read only": lambda c: numpy.broadcast_to(c, (2, 6)), "one number": lambda c: c[:1].reshape(()),
+}  # fmt: skip
+USES = {
+    "multiplied": lambda a, c: a * c, "from the left": lambda a, c: c * a, "by name": lambda a, c: np.multiply(a, c),
+    "in a list": lambda a, c: np.stack([np.sum(a * c), np.asarray(c).sum()]), "computed first": lambda a, c: a * (c * 2),
+    "a tensor": lambda a, c: a * np.asarray(torch.tensor(c.tolist(), dtype=torch.float64, device=a.device)),
+    "torch's": lambda a, c: a * np.asarray(torch.from_numpy(c.astype(float)).to(a.device)),
+}  # fmt: skip
+
+
+@pytest.mark.filterwarnings("ignore:.* is traced, not replayed")
+@pytest.mark.parametrize("use", USES)
+@pytest.mark.parametrize("made", HOST_ARRAYS)
+def test_a_replay_takes_the_array_as_it_is(rng, there, made, use):
+    """The array is a variable of the surrounding function, and changes between calls."""
+    memory = draw(rng, "float64", (6,))
+    c = HOST_ARRAYS[made](memory)
+    x = draw(rng, "float64", c.shape)
+    is_view = numpy.shares_memory(c, memory)
 
     @sojourn.step(replay=True)
-    def scaled(a):
-        return a * c
+    def step(a):
+        return USES[use](a, c)
 
     remote = np.asarray(x)
+    host = USES[use] if use not in ("in a list", "a tensor", "torch's") else None
+
+    def expected():
+        if use == "in a list":
+            return numpy.stack([numpy.sum(x * c), c.sum()])
+        return host(x, c) if host is not None else x * c
+
     assert not difference(numpy.asarray(remote * c), x * c)  # sent once, outside of the step
-    for _ in range(5):
-        c += 1.0
-        assert not difference(numpy.asarray(scaled(remote)), x * c)
+    for at in range(14):
+        if at in (5, 6, 10):
+            (memory if is_view else c)[...] += 1
+        assert not difference(numpy.asarray(step(remote)), expected()), at
+    assert step.replayed >= 3, step.explain()
+
+
+@pytest.mark.parametrize("made", HOST_ARRAYS)
+def test_a_replay_takes_an_attribute_as_it_is(rng, there, made):
+    """An array that the function does not name, uploaded as it is or through a copy."""
+    memory = draw(rng, "float64", (6,))
+    holder = types.SimpleNamespace(c=HOST_ARRAYS[made](memory))
+    x = draw(rng, "float64", holder.c.shape)
+    remote = np.asarray(x)
+    step = sojourn.step(replay=True)(lambda a: a * holder.c)
+    assert not difference(numpy.asarray(remote * holder.c), x * holder.c)  # sent once, outside of the step
+    for at in range(12):
+        if at in (5, 8):
+            (memory if numpy.shares_memory(holder.c, memory) else holder.c)[...] += 1
+        assert not difference(numpy.asarray(step(remote)), x * holder.c), at
+    assert step.replayed >= 3, step.explain()
+
+
+def test_a_number_of_an_array_is_pythons(rng, there):
+    """As any other number that changes without being an argument."""
+    c = draw(rng, "float64", (3,))
+    step = sojourn.step(replay=True)(lambda a: a * float(c.sum()))
+    remote = np.asarray(draw(rng, "float64", (3,)))
+    for _ in range(4):
+        assert not difference(numpy.asarray(step(remote)), numpy.asarray(remote) * c.sum())
+    c += 1
+    with pytest.raises(sojourn.Unsupported, match="pass it as a float argument"):
+        step(remote)
+
+
+def test_a_large_array_around_a_step(rng, there):
+    """Comparing it would take longer than a call."""
+    c = numpy.zeros((80 << 20) // 8)
+    remote = np.asarray(draw(rng, "float64", (3,)))
+    step = sojourn.step(replay=True)(lambda a: a * c[:1])
+    with pytest.warns(UserWarning, match="an array of 80 MB"):
+        for at in range(4):
+            c[0] = at
+            assert not difference(numpy.asarray(step(remote)), numpy.asarray(remote) * at)
+    assert step.replayed == 0

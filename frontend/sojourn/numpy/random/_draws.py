@@ -26,18 +26,14 @@ def first_accepted(proposed: torch.Tensor, accepted: torch.Tensor) -> torch.Tens
 
 
 class Draws:
-    """Of one call: draws of `shape` at a device. Each random op has a seed from `bits`, NumPy's bit generator."""
+    """Of one call: draws of `shape` at a device. `generator`: gives each random op a seed."""
 
-    def __init__(self, bits, device: torch.device, shape: tuple[int, ...]):
-        self.bits, self.device, self.shape = bits, device, shape
+    def __init__(self, generator: torch.Generator, device: torch.device, shape: tuple[int, ...]):
+        self.generator, self.device, self.shape = generator, device, shape
 
     def of(self, *shape: int) -> Draws:
         """The same source, with another shape."""
-        return Draws(self.bits, self.device, shape)
-
-    def generator(self) -> torch.Generator:
-        high, low = self.bits.random_raw(2).tolist()  # some make 32 bits at a time
-        return torch.Generator(self.device).manual_seed((high << 32 ^ low) & (2**64 - 1))
+        return Draws(self.generator, self.device, shape)
 
     def number(self, value: float) -> torch.Tensor:
         return torch.full((), value, dtype=torch.float64, device=self.device)
@@ -46,26 +42,26 @@ class Draws:
 
     def uniform(self, dtype=torch.float64, rounds: int | None = None) -> torch.Tensor:
         """In [0, 1)."""
-        return torch.rand(self._rounds(rounds), dtype=dtype, device=self.device, generator=self.generator())
+        return torch.rand(self._rounds(rounds), dtype=dtype, device=self.device, generator=self.generator)
 
     def normal(self, dtype=torch.float64, rounds: int | None = None) -> torch.Tensor:
-        return torch.randn(self._rounds(rounds), dtype=dtype, device=self.device, generator=self.generator())
+        return torch.randn(self._rounds(rounds), dtype=dtype, device=self.device, generator=self.generator)
 
     def exponential(self, dtype=torch.float64, rounds: int | None = None) -> torch.Tensor:
         empty = torch.empty(self._rounds(rounds), dtype=dtype, device=self.device)
-        return empty.exponential_(generator=self.generator())
+        return empty.exponential_(generator=self.generator)
 
     def cauchy(self) -> torch.Tensor:
-        return torch.empty(self.shape, dtype=torch.float64, device=self.device).cauchy_(generator=self.generator())
+        return torch.empty(self.shape, dtype=torch.float64, device=self.device).cauchy_(generator=self.generator)
 
     def words(self, rounds: int | None = None) -> torch.Tensor:
         """63 random bits in int64."""
         empty = torch.empty(self._rounds(rounds), dtype=torch.int64, device=self.device)
-        return empty.random_(generator=self.generator())
+        return empty.random_(generator=self.generator)
 
     def order(self, n: int) -> torch.Tensor:
         """The numbers below n in random order."""
-        return torch.randperm(n, device=self.device, generator=self.generator())
+        return torch.randperm(n, device=self.device, generator=self.generator)
 
     def _rounds(self, rounds: int | None) -> tuple[int, ...]:
         return self.shape if rounds is None else (rounds, *self.shape)

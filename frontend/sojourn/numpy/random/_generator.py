@@ -6,6 +6,8 @@ from __future__ import annotations
 import numpy
 import torch
 
+import _sojourn
+
 from .._array import ndarray, wrap
 from .._convert import _device_among, device_of, is_remote, place
 from . import _arguments as arguments
@@ -29,12 +31,13 @@ class Generator(Arrangements, Vectors):
     distribution's range give unspecified results. `size=None` gives arrays of no dimensions for single parameters.
 
     Draws by refusal take a fixed number of rounds: with a chance below 1e-9 a number keeps a proposal that all rounds
-    would have refused. A step that draws from it is not replayed (`replay=True`): it is traced at each call.
+    would have refused. A replayed step draws on from the state at its call.
     """
 
     def __init__(self, bit_generator, *, device=None):
         self._host = numpy.random.Generator(bit_generator)
         self._device = None if device is None else device_of(device)
+        self._seeds: dict[torch.device, torch.Generator] = {}
 
     def __repr__(self) -> str:
         return f"Generator({type(self.bit_generator).__name__})"
@@ -57,7 +60,10 @@ class Generator(Arrangements, Vectors):
 
     def _draws(self, shape: tuple[int, ...], *near) -> Draws:
         """For a call with these arguments."""
-        return Draws(self.bit_generator, _device_among(near) or self._device or place(), shape)
+        device = _device_among(near) or self._device or place()
+        if device not in self._seeds:
+            self._seeds[device] = _sojourn.bits_generator(self.bit_generator, device)
+        return Draws(self._seeds[device], device, shape)
 
     def _open(self, name: str, size, *parameters) -> tuple[Draws, list[torch.Tensor]]:
         """Draws and parameters at the owner."""
