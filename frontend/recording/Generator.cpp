@@ -2,12 +2,13 @@
 // See Generator.h.
 #include "frontend/recording/Generator.h"
 
-#include "frontend/recording/Record.h"
+#include "frontend/recording/OpInfo.h"
 
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/equal.h>
 
+#include <algorithm>
 #include <mutex>
 
 namespace sojourn::frontend {

@@ -56,10 +56,10 @@ public:
   /// trace, in which its values have these ids. Who records more finds them written (`RemoteDevice::recording`).
   std::shared_ptr<Recipe> recipe;
   std::vector<int64_t> recipeIds;
-  std::vector<Storage *> storages;    ///< by trace id; nullptr once dead
-  std::vector<uint64_t> stateHandles; ///< by order of state inputs
-  std::vector<at::Tensor> uploads;    ///< by order of upload inputs
-  std::vector<int> uploadInputs;      ///< likewise: artifact input, or -1
+  std::vector<Storage *> storages;       ///< by trace id; nullptr once dead
+  std::vector<uint64_t> stateHandles;    ///< by order of state inputs
+  std::vector<at::Tensor> uploads;       ///< by order of upload inputs
+  std::vector<int> uploadInputs;         ///< likewise: artifact input, or -1
   std::vector<at::Generator> generators; ///< by seed: the one that gave it; undefined: torch's own
   TableRecords tables;
   std::vector<std::pair<c10::intrusive_ptr<Storage>, std::shared_ptr<PublishedState>>> publishes;

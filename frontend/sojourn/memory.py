@@ -14,7 +14,8 @@ class _Bytes:
     """The bytes of an array's elements, in an additional last dim, as NumPy's array interface tells of them."""
 
     def __init__(self, array: numpy.ndarray):
-        forwards = array[(*(slice(None, None, -1 if stride < 0 else 1) for stride in array.strides), ...)]
+        backwards = tuple(axis for axis, stride in enumerate(array.strides) if stride < 0)
+        forwards = numpy.flip(array, backwards) if backwards else array
         self._array = forwards  # keeps its memory alive
         self.__array_interface__ = {
             "version": 3, "typestr": "|u1", "data": (forwards.__array_interface__["data"][0], False),

@@ -128,38 +128,99 @@ Term inverseSinhOf(Term x) {
   return odd(x, select(magnitude > 1e8, large, small));
 }
 
-/// The roots of 1 - z and 1 + z, for Kahan's forms of the inverse functions ("Branch cuts for complex elementary
-/// functions", 1987), and the parts of products of them.
-struct Roots {
-  Term minusRe, minusIm, plusRe, plusIm;
+/// Past kFar, and below kNear, the first term of a series is exact; |z| / 4 is compared, which does not overflow.
+constexpr double kFar = 1e100, kNear = 1e-9;
 
-  Roots(Term re, Term im) {
+Term quarterOf(Term re, Term im) { return magnitude(0.25 * re, 0.25 * im); }
+
+/// The arc sine and arc cosine by the roots of 1 - z and 1 + z (Kahan, "Branch cuts for complex elementary functions",
+/// 1987): products of parts have signs that let no sum cancel.
+class Roots {
+  Term re, im, quarter, far, minusRe, minusIm, plusRe, plusIm;
+
+public:
+  Roots(Term re, Term im) : re(re), im(im), quarter(quarterOf(re, im)), far(quarter > kFar) {
     Term minus = sqrt(complex(1.0 - re, -im)), plus = sqrt(complex(1.0 + re, im));
     minusRe = real(minus);
     minusIm = imag(minus);
     plusRe = real(plus);
     plusIm = imag(plus);
   }
-  Term productRe() const { return minusRe * plusRe - minusIm * plusIm; }
-  /// Of the one root times the conjugate of the other one.
-  Term turnedIm() const { return minusRe * plusIm - minusIm * plusRe; }
+  Term arcSineRe() const {
+    Term angle = atan2(re, select(far, abs(im), minusRe * plusRe - minusIm * plusIm));
+    return select(eq(re, 0.0), re, angle);
+  }
+  Term arcCosineRe() const {
+    Term angle = atan2(select(far, abs(im), minusRe), select(far, re, plusRe));
+    return select(eq(re, 0.0), kPi / 2, select(far, angle, 2.0 * angle));
+  }
+  /// That of the arc cosine is the opposite.
+  Term arcSineIm() const {
+    Term size = inverseSinhOf(select(far, quarter, abs(minusRe * plusIm - minusIm * plusRe)));
+    return select(quarter < kNear, im, odd(im, select(far, size + 2 * kLn2, size)));
+  }
 };
 
-std::pair<Term, Term> arcSineOf(Term re, Term im) {
+using Parts = std::pair<Term, Term>;
+
+Parts arcSineOf(Term re, Term im) {
   Roots roots(re, im);
-  return {atan2(re, roots.productRe()), inverseSinhOf(roots.turnedIm())};
+  return {roots.arcSineRe(), roots.arcSineIm()};
 }
 
-std::pair<Term, Term> inverseTanhOf(Term re, Term im) {
-  Term size = abs(re), off = 1.0 - size;
-  Term half = 0.25 * log1p(4.0 * size / (square(off) + square(im)));
-  Term angle = 0.5 * atan2(2.0 * im, off * (1.0 + size) - square(im));
-  return {odd(re, half), angle};
+Parts arcCosineOf(Term re, Term im) {
+  Roots roots(re, im);
+  return {roots.arcCosineRe(), -roots.arcSineIm()};
 }
+
+/// i or -i times the arc cosine, whichever has a positive real part.
+Parts inverseCoshOf(Term re, Term im) {
+  auto [angle, size] = arcCosineOf(re, im);
+  return {abs(size), odd(im, angle)};
+}
+
+Parts inverseTanhOf(Term re, Term im) {
+  Term a = abs(re), b = abs(im), off = 1.0 - a, quarter = quarterOf(re, im), far = quarter > kFar;
+  Term half = 0.25 * log1p(4.0 * a / (square(off) + square(b)));
+  // 4 / b^2 overflows sooner than its logarithm.
+  half = select(eq(off, 0.0) & (b < kNear), 0.5 * (kLn2 - log(b)), half);
+  // a / |z|^2
+  Term small = select(eq(quarter, kInfinity), 0.0, 0.0625 * a / quarter / quarter);
+  half = select(eq(a, 0.0), a, select(far, small, half));
+  Term angle = atan2(min(max(2.0 * im, -kFar), kFar), select(far, -kInfinity, off * (1.0 + a) - square(b)));
+  return {odd(re, half), 0.5 * angle};
+}
+
+/// x^2, and what its rounding took away.
+Parts squareInTwo(Term x) {
+  Term scaled = x * 134217729.0, upper = scaled - (scaled - x), lower = x - upper; // 2^27 + 1
+  Term product = square(x);
+  return {product, (square(upper) - product) + 2.0 * upper * lower + square(lower)};
+}
+
+/// a + b, and what its rounding took away.
+Parts sumInTwo(Term a, Term b) {
+  Term sum = a + b, added = sum - a;
+  return {sum, (a - (sum - added)) + (b - added)};
+}
+
+Parts logOfOnePlus(Term re, Term im) {
+  Term plus = 1.0 + re, size = magnitude(plus, im);
+  // |1 + z|^2 - 1 with twice the digits, because it cancels near the circle around -1.
+  auto [reSquare, reRest] = squareInTwo(re);
+  auto [imSquare, imRest] = squareInTwo(im);
+  auto [first, firstRest] = sumInTwo(2.0 * re, reSquare);
+  auto [all, allRest] = sumInTwo(first, imSquare);
+  Term excess = all + (firstRest + allRest + reRest + imRest);
+  Term isNear = (size > 0.5) & (size < kFar);
+  return {select(isNear, 0.5 * log1p(excess), log(size)), atan2(im, plus)};
+}
+
+Term logOnePlus(Term x) { return x.isComplex() ? ofParts(x, logOfOnePlus) : log1p(x); }
 
 /// f(z) = -i g(i z).
-template <std::pair<Term, Term> (*Function)(Term, Term)>
-std::pair<Term, Term> turned(Term re, Term im) {
+template <Parts (*Function)(Term, Term)>
+Parts turned(Term re, Term im) {
   auto [a, b] = Function(-im, re);
   return {b, -a};
 }
@@ -170,23 +231,11 @@ Term arcSine(Term x) { return x.isComplex() ? ofParts(x, arcSineOf) : atan2(x, s
 
 Term inverseSinh(Term x) { return x.isComplex() ? ofParts(x, turned<arcSineOf>) : inverseSinhOf(x); }
 
-Term arcCosine(Term x) {
-  if (x.isComplex()) {
-    return ofParts(x, [](Term re, Term im) {
-      Roots roots(re, im);
-      return std::pair(2.0 * atan2(roots.minusRe, roots.plusRe), inverseSinhOf(-roots.turnedIm()));
-    });
-  }
-  return atan2(sqrt((1.0 - x) * (1.0 + x)), x);
-}
+Term arcCosine(Term x) { return x.isComplex() ? ofParts(x, arcCosineOf) : atan2(sqrt((1.0 - x) * (1.0 + x)), x); }
 
 Term inverseCosh(Term x) {
   if (x.isComplex()) {
-    return ofParts(x, [](Term re, Term im) {
-      Term below = sqrt(complex(re - 1.0, im)), above = sqrt(complex(re + 1.0, im));
-      Term along = real(below) * real(above) + imag(below) * imag(above);
-      return std::pair(inverseSinhOf(along), 2.0 * atan2(imag(below), real(above)));
-    });
+    return ofParts(x, inverseCoshOf);
   }
   Term above = x - 1.0;
   Term small = log1p(above + sqrt(above) * sqrt(above + 2.0));
@@ -249,7 +298,7 @@ void addMath(Table &t) {
   t.add({"exp2", "special_exp2"}, derived<exp2>);
   t.add({"expm1", "special_expm1"}, simple<exponentialLessOne>);
   t.add({"log"}, simple<log>);
-  t.add({"log1p", "special_log1p"}, simple<log1p>);
+  t.add({"log1p", "special_log1p"}, simple<logOnePlus>);
   t.add({"log2"}, derived<log2>);
   t.add({"log10"}, derived<log10>);
   t.add({"sqrt"}, simple<sqrt>);

@@ -121,9 +121,13 @@ public:
     link.start();
   }
   ~Link() override {
+    finish();
+    nng_aio_free(aio);
+  }
+  /// On no thread of the link.
+  void finish() {
     close();
     link.finish();
-    nng_aio_free(aio);
   }
   Room room(const owner::PeerLink &, const GroupId &, size_t bytes) override {
     return {runtime::BufferPool::global().allocate(bytes)};
@@ -186,7 +190,7 @@ public:
       world.changedMembers[1 - number].owner->groups()->take(world.changedMembers[number].key, group, frame);
       return;
     }
-    if (const std::shared_ptr<Link> link = world.ends[number]) {
+    if (const std::shared_ptr<Link> link = world.endOf(number)) {
       link->write(world.script.bytesOf(number, group, frame));
     }
   }
@@ -224,7 +228,23 @@ PeerWorld::PeerWorld(PeerScript &script)
 PeerWorld::~PeerWorld() {
   leave();
   links.reset();
-  ends = {};
+  setEnd(0, nullptr);
+  setEnd(1, nullptr);
+}
+
+void PeerWorld::setEnd(unsigned number, std::shared_ptr<Link> end) {
+  {
+    std::lock_guard lock(endsMutex);
+    ends[number].swap(end);
+  }
+  if (end) {
+    end->finish(); // a thread of it may hold it still, and would end itself
+  }
+}
+
+std::shared_ptr<PeerWorld::Link> PeerWorld::endOf(unsigned number) {
+  std::lock_guard lock(endsMutex);
+  return ends[number];
 }
 
 void PeerWorld::make(Member &member, unsigned seed, bool isNeighbour) {
@@ -267,9 +287,11 @@ void PeerWorld::linkAll() {
   const std::atomic<bool> never = false;
   const auto isLinked = [&](size_t count) { return own.owner->figures().linkedPeers == count; };
   size_t left = 0;
-  for (std::shared_ptr<Link> &end : ends) {
-    end = end && !end->isOver() ? std::move(end) : nullptr;
-    left += end != nullptr;
+  for (unsigned number = 0; number < 2; ++number) {
+    if (ends[number] && ends[number]->isOver()) {
+      setEnd(number, nullptr);
+    }
+    left += ends[number] != nullptr;
   }
   if (!comesTrue([&] { return isLinked(left); })) {
     broken("an owner keeps a link that has ended");
@@ -283,7 +305,7 @@ void PeerWorld::linkAll() {
     if (!stream) {
       broken("an owner whose links ended gets no new one: " + llvm::toString(stream.takeError()));
     }
-    ends[number] = std::make_shared<Link>(*this, changedMembers[number], std::move(*stream));
+    setEnd(number, std::make_shared<Link>(*this, changedMembers[number], std::move(*stream)));
   }
   if (!comesTrue([&] { return isLinked(2); })) {
     broken("an owner does not keep a new link");
@@ -316,7 +338,8 @@ void PeerWorld::leave() {
   }
   isJoined = false;
   if (script.isChanged()) { // a link may wait for the rest of a frame, or end later by what is on its way
-    ends = {};
+    setEnd(0, nullptr);
+    setEnd(1, nullptr);
   }
   if (!comesTrue([&] { return own.owner->figures().peerBytesWaiting == 0; })) {
     broken("terms outlive their group");

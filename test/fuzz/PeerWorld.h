@@ -13,6 +13,7 @@
 #include <atomic>
 #include <chrono>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
@@ -62,6 +63,9 @@ private:
 
   void make(Member &member, unsigned seed, bool isNeighbour);
   void registerTables(Member &member, unsigned first);
+  /// Puts a link in place of the last one, whose threads have ended then.
+  void setEnd(unsigned number, std::shared_ptr<Link> end);
+  std::shared_ptr<Link> endOf(unsigned number);
   void linkAll();
   bool isLinkOver() const;
   owner::GroupId join(const Roles &roles, Clients &clients);
@@ -77,7 +81,8 @@ private:
   Member own;
   std::array<Member, 2> changedMembers, honestMembers;
   std::unique_ptr<owner::PeerLinks> links;
-  std::array<std::shared_ptr<Link>, 2> ends;               ///< of links, at the members whose frames are changed
+  std::mutex endsMutex;                      ///< of the next one, which is written on the test's thread alone
+  std::array<std::shared_ptr<Link>, 2> ends; ///< of links, at the members whose frames are changed
   std::atomic<std::chrono::steady_clock::rep> crossed = 0; ///< when a frame did, last
   Clients changedClients, honestClients;
   Sequence changedSequence, honestSequence;

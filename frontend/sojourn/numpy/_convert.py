@@ -109,7 +109,7 @@ def _note(x) -> None:
     if isinstance(x, (list, tuple)):
         for each in x:
             _note(each)
-    else:
+    elif tracing.host is not None:
         tracing.host.add_array(x)
 
 
@@ -122,8 +122,7 @@ def upload(x, device: torch.device) -> torch.Tensor:
     if isinstance(x, torch.Tensor):
         dtype_of(x.dtype)
         return detached(x).to(device)
-    if tracing.host is not None:
-        _note(x)
+    _note(x)
     host = numpy.asarray(x)
     dtype = dtype_of(host.dtype)
     if not host.dtype.isnative or host.dtype != dtype or not host.flags.writeable or any(s < 0 for s in host.strides):

@@ -21,13 +21,12 @@ from ._reducing import (
     last_axis,
     mask_of,
     operand,
-    real_for,
     reduced_axes,
     reduced_shape,
     scalar_of,
     stored,
 )
-from ._reductions import freedom, mean_of, variance, wide
+from ._reductions import center_of, freedom, mean_of, variance, wide
 from ._sorting import sorted_of
 
 __all__ = [
@@ -160,14 +159,13 @@ def _variance(a, axis, dtype, out, ddof, keepdims, where, mean, correction, isRo
     mask = mask_of(where, x)
     used = ~bad if mask is None else ~bad & mask
     to = wide(x.dtype) if dtype is None else wide(torch_dtype(dtype))
-    to = x.dtype if x.is_complex() and not to.is_complex else to
-    center = None if mean is MISSING else operand(mean, x).to(to)
+    center, to = center_of(x, axes, used, mean, to)
     found = variance(x, axes, used, center, ddof, to)
     count = torch.sum(used, axes, True, dtype=torch.int64) if axes else used.to(torch.int64)
     found = torch.where(count - ddof <= 0, math.nan, found)
     found = found.reshape(reduced_shape(x.shape, axes, keeps(keepdims)))
     asked = real_of(inexact(x.dtype)) if dtype is None else torch_dtype(dtype)
-    found = real_for(found, asked).to(asked)
+    found = found.to(asked)
     return stored(torch.sqrt(found) if isRoot else found, out, "unsafe")
 
 

@@ -4,10 +4,12 @@
 from __future__ import annotations
 
 import math
+import warnings
 
 import numpy
 import torch
 
+from .. import connections
 from ._array import ndarray, wrap
 from ._convert import _device_among, axes_of, is_remote, tensor
 from ._dtypes import COMPLEX, NUMPY
@@ -92,8 +94,14 @@ def selected(x: torch.Tensor, mask: torch.Tensor | None, fill) -> torch.Tensor:
 
 
 def real_for(x: torch.Tensor, to: torch.dtype) -> torch.Tensor:
-    """The real part where `to` has no imaginary one, as NumPy casts."""
-    return x.real if x.is_complex() and not to.is_complex else x
+    """Complex elements as NumPy casts them to a dtype without imaginary parts."""
+    if not x.is_complex() or to.is_complex:
+        return x
+    if to == torch.bool:
+        return x != 0
+    text = "Casting complex values to real discards the imaginary part"
+    warnings.warn(text, numpy.exceptions.ComplexWarning, stacklevel=connections.callers_depth())
+    return x.real
 
 
 def isnan(x: torch.Tensor) -> torch.Tensor | None:

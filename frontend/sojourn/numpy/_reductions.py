@@ -163,12 +163,17 @@ def count_nonzero(a, axis=None, *, keepdims=False) -> ndarray:
     return stored(_total(x != 0, reduced_axes(axis, x.dim()), bool(keepdims), torch.int64), None)
 
 
+def _along(kernel, x: torch.Tensor, axis: int, to: torch.dtype) -> torch.Tensor:
+    if to == torch.bool:
+        return kernel(x != 0, axis, dtype=torch.int64) != 0
+    return kernel(real_for(x, to), axis, dtype=to)
+
+
 def _running(kernel, a, axis, dtype, out) -> ndarray:
     x = tensor(a)
     if axis is None or (x.dim() == 0 and axis in (0, -1)):
         x, axis = x.reshape(-1), 0
-    to = _sum_dtype(x, dtype)
-    return stored(kernel(real_for(x, to), axis_of(axis, x.dim()), dtype=to), out)
+    return stored(_along(kernel, x, axis_of(axis, x.dim()), _sum_dtype(x, dtype)), out)
 
 
 @function
@@ -193,7 +198,7 @@ def _cumulative(kernel, x, axis, dtype, out, include_initial, identity: int) -> 
         axis = 0
     axis = axis_of(axis, found.dim())
     to = _sum_dtype(found, dtype)
-    result = kernel(real_for(found, to), axis, dtype=to)
+    result = _along(kernel, found, axis, to)
     if include_initial:
         shape = [1 if k == axis else n for k, n in enumerate(found.shape)]
         result = torch.cat([torch.full(shape, identity, dtype=result.dtype, device=result.device), result], axis)
@@ -298,6 +303,16 @@ def variance(x: torch.Tensor, axes, mask, center, ddof, to: torch.dtype) -> torc
     return total / torch.clamp(count - ddof, min=0).to(total.dtype)
 
 
+def center_of(x: torch.Tensor, axes, mask, mean, to: torch.dtype) -> tuple[torch.Tensor | None, torch.dtype]:
+    """The argument `mean` of a variance in the dtype `to`, and the dtype of the deviations."""
+    isNarrowed = x.is_complex() and not to.is_complex
+    dtype = x.dtype if isNarrowed else to
+    if mean is not MISSING:
+        return tensor(mean, dtype, x.device), dtype
+    # NumPy takes deviations of complex numbers from the mean of their real parts.
+    return (mean_of(x, axes, mask, to) if isNarrowed else None), dtype
+
+
 def freedom(ddof, correction):
     """The given one of the two arguments with this meaning."""
     if correction is MISSING:
@@ -312,10 +327,9 @@ def _variance(a, axis, dtype, ddof, keepdims, where, mean, correction) -> torch.
     axes = _moment_axes(axis, x)
     asked = None if dtype is None else torch_dtype(dtype)
     to = wide(x.dtype) if asked is None or (asked not in FLOATS and x.dtype in FLOATS) else wide(asked)
-    if x.is_complex() and not to.is_complex:
-        to = x.dtype
-    center = None if mean is MISSING else tensor(mean, to, x.device)
-    found = variance(x, axes, mask_of(where, x), center, freedom(ddof, correction), to)
+    mask = mask_of(where, x)
+    center, to = center_of(x, axes, mask, mean, to)
+    found = variance(x, axes, mask, center, freedom(ddof, correction), to)
     found = found.reshape(reduced_shape(x.shape, axes, keeps(keepdims)))
     return found.to(real_of(inexact(x.dtype)) if asked is None else asked)
 

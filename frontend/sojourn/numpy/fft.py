@@ -10,7 +10,7 @@ import torch
 
 from ._array import wrap
 from ._convert import axes_of, axis_of, place, tensor
-from ._dtypes import COMPLEX, inexact
+from ._dtypes import COMPLEX, FLOATS, inexact, torch_dtype
 from ._outputs import function_of, into
 
 __all__ = [
@@ -231,10 +231,14 @@ def ifftshift(x, axes=None):
     return wrap(torch.fft.ifftshift(*_moved(x, axes)))
 
 
-def _frequencies(made: torch.Tensor, n: int, d):
+def _frequencies(made: torch.Tensor, n: int, d, dtype):
+    to = torch.float64 if dtype is None else torch_dtype(dtype)
+    if to not in FLOATS:
+        raise ValueError(f"dtype: expected a real floating-point type, got {dtype}")
     # A remote spacing is not read.
     known = isinstance(d, (int, float, numpy.number))
-    return wrap(made * float(1.0 / (n * d)) if known else made / (tensor(d, torch.float64, made.device) * n))
+    found = made * float(1.0 / (n * d)) if known else made / (tensor(d, torch.float64, made.device) * n)
+    return wrap(found.to(to))
 
 
 def _count(n) -> int:
@@ -245,13 +249,15 @@ def _count(n) -> int:
     return int(n)
 
 
-def fftfreq(n, d=1.0, device=None):
-    """The frequencies of the terms of `fft` of `n` points `d` apart, float64, at the owner `device`."""
+def fftfreq(n, d=1.0, device=None, *, dtype=None):
+    """The frequencies of the terms of `fft` of `n` points `d` apart, float64 or `dtype`, at the owner `device`."""
     count, where = _count(n), place(device)
     ahead = torch.arange(0, (count - 1) // 2 + 1, dtype=torch.float64, device=where)
-    return _frequencies(torch.cat([ahead, torch.arange(-(count // 2), 0, dtype=torch.float64, device=where)]), n, d)
+    behind = torch.arange(-(count // 2), 0, dtype=torch.float64, device=where)
+    return _frequencies(torch.cat([ahead, behind]), n, d, dtype)
 
 
-def rfftfreq(n, d=1.0, device=None):
+def rfftfreq(n, d=1.0, device=None, *, dtype=None):
     """The frequencies of the terms of `rfft`, likewise."""
-    return _frequencies(torch.arange(0, _count(n) // 2 + 1, dtype=torch.float64, device=place(device)), n, d)
+    made = torch.arange(0, _count(n) // 2 + 1, dtype=torch.float64, device=place(device))
+    return _frequencies(made, n, d, dtype)

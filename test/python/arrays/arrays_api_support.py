@@ -35,11 +35,6 @@ REAL, DTYPES = INTS + FLOATS, BOOLS + NUMERIC
 DIFFERENCES: dict[str, str] = {
     **{f"dtype {name}": "owners hold no such elements" for name in ("uint16", "uint32", "uint64")},
     "sums of uint8": "the standard's default is uint64, which owners do not hold: int64",
-    **{f"arguments of fft.{name}": "dtype= is not taken yet" for name in ("fftfreq", "rfftfreq")},
-    **{
-        f"complex {name}": "loses digits, or has NaN for infinity, in the decomposition of the owner"
-        for name in ("asin", "asinh", "atan", "atanh", "log1p")
-    },
     "unchecked matrices": "values are not read: NaN or infinity instead of LinAlgError",
     "dlpack": "an array has no memory in this process: BufferError, as the standard has it",
     **{

@@ -80,6 +80,12 @@ def test_frequencies():
         for name in ("fftfreq", "rfftfreq"):
             compare(f"fft.{name}", n, d)
             assert isinstance(getattr(np.fft, name)(n, d), np.ndarray)
+        for dtype in ("float16", "float32", "float64", float):  # as the array API has it; NumPy has no such argument
+            found = host(np.fft.fftfreq(n, d, dtype=dtype))
+            assert found.dtype == dtype and numpy.array_equal(found, numpy.fft.fftfreq(n, d).astype(dtype))
+    for dtype in ("int32", "bool", "complex64"):
+        with pytest.raises(ValueError, match="real floating-point"):
+            np.fft.rfftfreq(4, dtype=dtype)
     compare("fft.fftfreq", 4, numpy.array(0.5))
     compare("fft.fftfreq", 2.5)
     assert set(np.fft.__all__) == set(numpy.fft.__all__)

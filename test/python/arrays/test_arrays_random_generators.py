@@ -176,6 +176,37 @@ def test_errors(at):
         getattr(np.random.default_rng(0), name)(*arguments)
 
 
+#: Bounds around the ends of int64: a range of two numbers at either end, whole ranges, and one too many.
+ENDS = [
+    (2**63 - 2, 2**63), (-(2**63), 2 - 2**63), (0, 2**63), (-(2**63), 2**63), (0, 2.0**63), (0, numpy.uint64(2**63)),
+    ([0, 2**63 - 1], [5, 2**63]), (0, numpy.array([2**63, 5], "uint64")), (2**63,), (2**63 + 1,), (2**63, 2**63 + 5),
+    (0, 2**63 + 2048.0), (0, 1e30), (-(2**63) - 1, 0), (0, [5, 2**63 + 1]), (0, 2**64), (0, numpy.inf), (2.9,), (0.5, 3.9),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("at", range(len(ENDS)), ids=lambda at: f"{ENDS[at]}")
+@pytest.mark.parametrize("name", ["integers", "endpoint", "randint"])
+def test_integers_at_the_ends_of_int64(at, name):
+    def drawn(random):
+        if name == "randint":
+            return random.randint(*ENDS[at])
+        return random.default_rng(3).integers(*ENDS[at], endpoint=name == "endpoint")
+
+    low, high = (0, *ENDS[at])[-2:]
+    try:
+        expected = drawn(numpy.random)
+    except (ValueError, OverflowError) as error:
+        with pytest.raises(type(error)):
+            drawn(np.random)
+        return
+    found = numpy.asarray(drawn(np.random))
+    assert found.dtype == "int64" and found.shape == numpy.shape(expected)
+    for least, each, most in zip(*(numpy.ravel(side) for side in numpy.broadcast_arrays(
+        numpy.array(low, object), found.astype(object), numpy.array(high, object)
+    ))):  # fmt: skip
+        assert int(least) <= each <= int(most) - (name != "endpoint")
+
+
 def test_what_owners_do_not_hold():
     with pytest.raises(TypeError, match="uint32"):
         np.random.default_rng(0).integers(3, size=2, dtype="uint32")

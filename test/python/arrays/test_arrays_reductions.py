@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reductions beside NumPy's."""
 
+import warnings
+
 import numpy
 import pytest
 from arrays_support import DTYPES, compare, draw
@@ -43,15 +45,30 @@ def test_shapes(rng, name, shape):
 @pytest.mark.parametrize("dtype", ("bool", "int8", "uint8", "float32", "float64", "complex64"))
 def test_asked_dtypes(rng, dtype):
     x = draw(rng, dtype, (3, 4))
-    for to in ("int16", "int64", "float16", "float32", "complex128"):
-        if numpy.dtype(dtype).kind == "c" and numpy.dtype(to).kind != "c":
-            continue
+    for to in ("bool", "int16", "int64", "float16", "float32", "complex128"):
         for name in ("sum", "prod", "cumsum", "cumprod"):
             compare(name, x, axis=0, dtype=to)
         if numpy.dtype(to).kind in "fc":
             for name in ("mean", "var", "std"):
                 compare(name, x, axis=1, dtype=to, rtol=4e-3 if to == "float16" else 1e-5)
     compare("mean", x, dtype="complex64")
+
+
+@pytest.mark.parametrize("name", ("sum", "prod", "cumsum", "cumprod", "mean", "var", "nansum", "nanstd"))
+def test_casts_to_real_dtypes_warn(rng, name):
+    x = draw(rng, "complex128", (3, 4))
+    x[0, 0], x[1, 1] = 0, 1j
+    compare(name, x, axis=0, dtype="float64")
+    for space, y in ((numpy, x), (np, np.asarray(x))):
+        with pytest.warns(numpy.exceptions.ComplexWarning, match="discards the imaginary part") as told:
+            getattr(space, name)(y, dtype="float32")
+        assert len(told) == 1
+    assert told[0].filename == __file__
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        if name not in ("nanstd", "var", "mean"):
+            compare(name, x, axis=0, dtype=bool)
+        getattr(np, name)(np.asarray(x))
 
 
 @pytest.mark.parametrize("name", ("sum", "prod", "max", "min"))

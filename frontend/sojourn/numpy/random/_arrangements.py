@@ -19,6 +19,7 @@ from ._draws import Draws, first_accepted
 __all__ = ["Arrangements"]
 
 _NARROW = 2**32  # ranges up to here are the remainders of 63 bits
+_whole = numpy.frompyfunc(int, 1, 1)
 _WIDE_ROUNDS = 30  # each refuses with a chance of at most 0.5
 
 
@@ -48,8 +49,8 @@ class Arrangements:
             begin, end = (tensor(x, torch.int64, draws.device) for x in (low, high))
             return wrap(_integers(draws, begin, end if endpoint else end - 1, isNarrow).to(to))
         # NumPy has checked that the last one fits; the end of int64 does not.
-        first = numpy.asarray(low, dtype=object)
-        last = numpy.asarray(numpy.asarray(high, dtype=object) - (0 if endpoint else 1), dtype=object)
+        first, last = (numpy.asarray(_whole(x), dtype=object) for x in (low, high))
+        last = numpy.asarray(last - (0 if endpoint else 1), dtype=object)
         widest = max((int(each) for each in numpy.ravel(last - first)), default=0)
         return wrap(_integers(draws, _bound(first, draws), _bound(last, draws), widest < _NARROW).to(to))
 
