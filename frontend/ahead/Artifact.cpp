@@ -2,6 +2,7 @@
 // Compiling artifacts; ArtifactFile.cpp stores them, ArtifactRun.cpp runs them.
 #include "frontend/ahead/Artifact.h"
 
+#include "frontend/ahead/Turns.h"
 #include "frontend/recording/Generator.h"
 #include "frontend/recording/Origin.h"
 #include "frontend/flight/Flights.h"
@@ -18,6 +19,9 @@ namespace sojourn {
 
 using namespace frontend;
 namespace {
+
+/// Calls that are recorded beyond the third to see how values take each other's places.
+constexpr int kMostTurns = 64;
 
 double numberOf(uint64_t slot) { return c10::bit_cast<double>(slot); }
 
@@ -159,45 +163,41 @@ std::vector<std::vector<int64_t>> kindsOf(const std::vector<Batches> &batches) {
   return kinds;
 }
 
-/// Step `at` for another batch, in the names of the steady one: it takes what the step before left, which a run calls
-/// by what the second step left, turned.
-ArtifactCall variantOf(const std::vector<TraceCall> &calls, size_t at, SlotSources sources, const Artifact &artifact) {
-  const wire::Step &second = calls[2].step, &before = calls[at - 1].step;
-  ArtifactCall call = fromTrace(calls[at], std::move(sources));
-  if (call.step.results.size() != second.results.size() || call.step.states.size() != second.states.size()) {
+/// A step for another batch, in the names of the steady one: it takes what the step before left.
+ArtifactCall variantOf(const TraceCall &recorded, SlotSources sources, const wire::Step &second, const Turns &turns) {
+  ArtifactCall call = fromTrace(recorded, std::move(sources));
+  bool isAlike = call.step.results.size() == second.results.size() && call.step.states.size() == second.states.size();
+  for (uint64_t &handle : call.step.states) {
+    std::optional<uint64_t> name = turns.nameOf(handle);
+    isAlike = isAlike && name;
+    handle = name.value_or(handle);
+  }
+  if (!isAlike) {
     raise(ErrorKind::Unsupported, "the step does different work for a short batch than for a full batch, so it cannot "
                                   "be compiled for both; leave the short batch out with drop_last=True");
   }
-  auto named = [&](uint64_t handle) {
-    auto made = std::find(before.results.begin(), before.results.end(), handle);
-    if (made == before.results.end()) {
-      return handle;
+  std::vector<uint64_t> releases;
+  for (uint64_t handle : call.step.releases) {
+    if (std::optional<uint64_t> name = turns.nameOf(handle)) {
+      releases.push_back(*name);
     }
-    uint64_t left = second.results[static_cast<size_t>(made - before.results.begin())];
-    auto from = std::find(artifact.loopFrom.begin(), artifact.loopFrom.end(), left);
-    return from == artifact.loopFrom.end() ? left
-                                           : artifact.loopTo[static_cast<size_t>(from - artifact.loopFrom.begin())];
-  };
-  std::transform(call.step.states.begin(), call.step.states.end(), call.step.states.begin(), named);
-  std::transform(call.step.releases.begin(), call.step.releases.end(), call.step.releases.begin(), named);
+  }
+  call.step.releases = releases;
   call.step.results = second.results;
   return call;
 }
 
-/// The call that publishes the state, recorded last, in the names of the steady step: what the last repetition left is
-/// called by what the second step left, turned.
-ArtifactCall stateOf(const TraceCall &recorded, const std::vector<TraceCall> &calls, const Artifact &artifact) {
+/// The call that publishes the state, recorded after the steps, in the names of the steady one. None where a value has
+/// no name.
+std::optional<ArtifactCall> stateOf(const TraceCall &recorded, const Turns &turns) {
   ArtifactCall call = fromTrace(recorded, {});
   call.step.releases.clear(); // of the compilation
-  const wire::Step &second = calls[2].step, &last = calls.back().step;
   for (uint64_t &handle : call.step.states) {
-    auto made = std::find(last.results.begin(), last.results.end(), handle);
-    if (made != last.results.end()) {
-      handle = second.results.at(static_cast<size_t>(made - last.results.begin()));
-      auto from = std::find(artifact.loopFrom.begin(), artifact.loopFrom.end(), handle);
-      handle = from == artifact.loopFrom.end() ? handle
-                                               : artifact.loopTo[static_cast<size_t>(from - artifact.loopFrom.begin())];
+    std::optional<uint64_t> name = turns.nameOf(handle);
+    if (!name) {
+      return std::nullopt;
     }
+    handle = *name;
   }
   return call;
 }
@@ -280,8 +280,8 @@ Artifact compile(const Offline &offline, const std::function<void()> &init,
                                 batches[0].table().name() + "' is short: its " +
                                 std::to_string(batches[0].table().rows()) + " rows are full batches; leave short out");
   }
-  const int repetitions = 3 + (kinds.empty() ? (shortRows ? 1 : 0) : static_cast<int>(kinds.size()) - 1);
-  for (int repetition = 0; repetition < repetitions; ++repetition) {
+  // One more call, for a kind of batch: 0 is the full one, or the first kind of a joined table.
+  auto record = [&](size_t kind) {
     std::vector<at::Tensor> given(inputs.size());
     std::vector<BatchMark> marks;
     {
@@ -294,10 +294,10 @@ Artifact compile(const Offline &offline, const std::function<void()> &init,
         Batch recorded;
         if (kinds.empty()) {
           marks.push_back({draw(), epoch});
-          recorded = each.record(epoch, marks.back().start, repetition == 3 ? *shortRows : each.options().size);
+          recorded = each.record(epoch, marks.back().start, kind == 0 ? each.options().size : *shortRows);
         } else {
           std::vector<BatchShare> shares;
-          for (int64_t size : kinds[static_cast<size_t>(std::max(0, repetition - 2))]) {
+          for (int64_t size : kinds[kind]) {
             marks.push_back({draw(), epoch});
             shares.push_back({marks.back().start, size});
           }
@@ -324,40 +324,69 @@ Artifact compile(const Offline &offline, const std::function<void()> &init,
     }
     calls.push_back(finishOffline(offline.session()));
     sources.push_back({matchNumbers(calls.back(), given, inputs), matchBatches(calls.back(), marks)});
+  };
+  for (int i = 0; i < 3; ++i) {
+    record(0);
   }
   checkRepeats(calls[2], calls[3], sources[2], sources[3]);
-  std::optional<TraceCall> readsState;
-  if (std::vector<at::Tensor> tensors = state ? state() : std::vector<at::Tensor>(); !tensors.empty()) {
+  Turns turns(calls[2].step, calls[3].step);
+  auto repeat = [&] {
+    record(0);
+    checkRepeats(calls[2], calls.back(), sources[2], sources.back());
+    turns.learn(calls.back().step);
+  };
+  for (int i = 0; i < kMostTurns && !turns.isWhole(); ++i) {
+    repeat();
+  }
+  if (!turns.isWhole() || !turns.isRegular()) {
+    turns.forgetReleases();
+  }
+  if (!turns.isWhole() || !turns.isRegular()) {
+    raise(ErrorKind::Unsupported,
+          "the step takes another of its values in each call, and in " + std::to_string(calls.size() - 1) +
+              " calls not in an order that a compiled step can repeat; let each call replace or exchange them alike");
+  }
+  std::vector<ArtifactCall> others; // for a short batch, or for the other kinds
+  const size_t otherKinds = kinds.empty() ? (shortRows ? 1 : 0) : kinds.size() - 1;
+  for (size_t kind = 1; kind <= otherKinds; ++kind) {
+    record(kind);
+    others.push_back(variantOf(calls.back(), sources.back(), calls[2].step, turns));
+    turns.pass(calls.back().step);
+  }
+  auto stateNow = [&] { return state ? state() : std::vector<at::Tensor>(); };
+  auto readState = [&](const std::vector<at::Tensor> &tensors) {
     std::vector<Published> published = publishLater(tensors);
-    readsState = finishOffline(offline.session());
+    return stateOf(finishOffline(offline.session()), turns);
+  };
+  std::optional<ArtifactCall> readsState;
+  if (std::vector<at::Tensor> tensors = stateNow(); !tensors.empty()) {
+    readsState = readState(tensors);
+    // Once more after a further step: the names are those after any step, or of no use.
+    tensors.clear();
+    record(0);
+    turns.pass(calls.back().step);
+    std::optional<ArtifactCall> again = readState(stateNow());
+    if (!readsState || !again || again->step.states != readsState->step.states) {
+      raise(ErrorKind::Unsupported,
+            "the values in the result of init change places from step to step otherwise than the step takes them, so a "
+            "run cannot read them; return from init what each step takes or replaces");
+    }
   }
 
   Artifact artifact;
   for (size_t i = 0; i < 3; ++i) {
     artifact.calls[i] = fromTrace(calls[i], sources[i]);
   }
-  // What the third step takes where the second took something else, and what it releases.
-  for (size_t i = 0; i < calls[2].step.states.size(); ++i) {
-    if (calls[2].step.states[i] != calls[3].step.states[i]) {
-      artifact.loopTo.push_back(calls[2].step.states[i]);
-      artifact.loopFrom.push_back(calls[3].step.states[i]);
+  turns.store(artifact.loopFrom, artifact.loopTo);
+  for (size_t i = 0; i < others.size(); ++i) {
+    if (kinds.empty()) {
+      artifact.calls[3] = std::move(others[i]);
+    } else {
+      artifact.variants.push_back({kinds[i + 1], std::move(others[i])});
     }
-  }
-  for (size_t i = 0; i < std::min(calls[2].step.releases.size(), calls[3].step.releases.size()); ++i) {
-    uint64_t to = calls[2].step.releases[i], from = calls[3].step.releases[i];
-    if (to != from && std::find(artifact.loopTo.begin(), artifact.loopTo.end(), to) == artifact.loopTo.end()) {
-      artifact.loopTo.push_back(to);
-      artifact.loopFrom.push_back(from);
-    }
-  }
-  if (shortRows && kinds.empty()) {
-    artifact.calls[3] = variantOf(calls, 4, sources[4], artifact);
-  }
-  for (size_t kind = 1; kind < kinds.size(); ++kind) {
-    artifact.variants.push_back({kinds[kind], variantOf(calls, kind + 3, sources[kind + 3], artifact)});
   }
   if (readsState) {
-    artifact.state = stateOf(*readsState, calls, artifact);
+    artifact.state = std::move(*readsState);
   }
   artifact.inputs = inputs;
   artifact.shortRows = shortRows.value_or(0);

@@ -183,9 +183,10 @@ private:
 Table specTable(const Offline &offline, Dataset spec);
 
 /// Records `init` once and `step` three times (optimizers make their state in the first step, and
-/// the third must repeat the second). A run returns the values that `step` publishes with
-/// `publishLater`. Throws Unsupported, with the op and its line, if a float differs between steps (a
-/// learning rate set from outside, Adam without `capturable`): make it a number input instead.
+/// the third must repeat the second), and further times where that does not show yet how values take each other's
+/// places, and with `state` once more. A run returns the values that `step` publishes with `publishLater`. Throws
+/// Unsupported, with the op and its line, if a float differs between steps (a learning rate set from outside, Adam
+/// without `capturable`): make it a number input instead.
 ///
 /// `batches`: batches of tables that `specTable` made on this device. Each step takes the next batch of
 /// each, like a loop over them. `step` gets their tensors (`Batch::tensors`) before the inputs. A compiled

@@ -121,12 +121,16 @@ void ArtifactRun::checkInputs(const std::vector<at::Tensor> &inputs) const {
   }
   for (size_t i = 0; i < inputs.size(); ++i) {
     const Spec &spec = artifact_.inputs[i];
-    if (!inputs[i].device().is_cpu() || inputs[i].sizes() != c10::IntArrayRef(spec.sizes) ||
-        inputs[i].scalar_type() != spec.dtype) {
-      raise(ErrorKind::Error, "input " + std::to_string(i) + " is " + c10::toString(inputs[i].scalar_type()) +
-                                  c10::str(inputs[i].sizes()) + " on " + inputs[i].device().str() +
-                                  ", but the step was compiled for " + c10::toString(spec.dtype) +
-                                  c10::str(c10::IntArrayRef(spec.sizes)) + " on cpu");
+    const at::Tensor &input = inputs[i];
+    if (!input.defined() || !input.device().is_cpu() || input.layout() != at::kStrided ||
+        input.sizes() != c10::IntArrayRef(spec.sizes) || input.scalar_type() != spec.dtype) {
+      const std::string found =
+          !input.defined()
+              ? "no tensor"
+              : c10::toString(input.scalar_type()) + c10::str(input.sizes()) + " on " + input.device().str() +
+                    (input.layout() == at::kStrided ? "" : c10::str(" in layout ", input.layout()));
+      raise(ErrorKind::Error, "input " + std::to_string(i) + " is " + found + ", but the step was compiled for " +
+                                  c10::toString(spec.dtype) + c10::str(c10::IntArrayRef(spec.sizes)) + " on cpu");
     }
   }
 }
@@ -279,7 +283,8 @@ wire::Repetition ArtifactRun::bind(const ArtifactCall &call, const std::vector<a
   step.uploads = call.step.uploads;
   for (size_t i = 0; i < step.uploads.size(); ++i) {
     if (int input = call.uploadInputs[i]) {
-      keep.push_back(inputs.at(static_cast<size_t>(input - 1)).contiguous());
+      // Bytes, so nothing may be left to do when they are read: no lazy conjugate, no lazy negative.
+      keep.push_back(inputs.at(static_cast<size_t>(input - 1)).resolve_conj().resolve_neg().contiguous());
       step.uploads[i] = viewOf(keep.back());
     }
   }

@@ -162,6 +162,13 @@ bool castsIntoOut(const std::string &base, const std::string &overload) {
   return isBinary || startsWith(base, "special_") || names.count(base) > 0;
 }
 
+/// Those that compute in a given dtype, or in that of their `out`.
+const std::unordered_set<std::string> &reductions() {
+  static const std::unordered_set<std::string> names = {"aten::sum",    "aten::mean",   "aten::prod",
+                                                        "aten::nansum", "aten::cumsum", "aten::cumprod"};
+  return names;
+}
+
 /// Ops whose one number becomes elements as it is.
 bool fills(std::string_view base) {
   static const std::unordered_set<std::string_view> names = {
@@ -190,6 +197,7 @@ OpInfo::OpInfo(const c10::OperatorHandle &op) : schema(&op.schema()) {
   // Recurrent networks are recorded without their dropout, which is an op of its own.
   random = op.hasTag(at::Tag::nondeterministic_seeded) && !startsWith(name, "aten::_cudnn_rnn");
   inplaceView = op.hasTag(at::Tag::inplace_view);
+  isPointwise = op.hasTag(at::Tag::pointwise) || schema->name() == "aten::where";
   shapePreserving = shapePreservingOps().count(name) > 0;
   noteArguments();
   noteNumbers(base);
@@ -263,7 +271,6 @@ void OpInfo::noteReturns() {
     returnsList.push_back(result.type()->kind() == c10::TypeKind::ListType);
   }
   countsWrites = !mutated.empty() && std::string_view(name).starts_with("aten::_foreach_");
-  zeroes = countsWrites && std::string_view(name).starts_with("aten::_foreach_zero_");
   givesNothingNew = !mutated.empty() && std::find(returnAlias.begin(), returnAlias.end(), -1) == returnAlias.end();
 }
 
@@ -284,6 +291,10 @@ void OpInfo::noteSpecial(const c10::OperatorHandle &op) {
   } else if (name == "aten::index.Tensor" || startsWith(name, "aten::index_put") ||
              startsWith(name, "aten::_index_put")) {
     special = Special::Index;
+  } else if (name == "aten::_foreach_zero_") {
+    special = Special::ZeroLists;
+  } else if (reductions().count(schema->name()) > 0 && schema->argumentIndexWithName("dtype")) {
+    special = Special::Reduction;
   } else if (name == "aten::fill_.Scalar" || name == "aten::zero_") {
     special = Special::Fill;
   } else if (schema->name() == "aten::upsample_nearest2d" || schema->name() == "aten::upsample_nearest3d") {

@@ -51,7 +51,9 @@ enum class Special : uint8_t {
   EmptyStrided,
   CheckErrors, ///< has an argument check_errors
   SetSource,
-  Sized, ///< values say how large its result is
+  ZeroLists, ///< _foreach_zero_
+  Reduction, ///< with a dtype to compute in
+  Sized,     ///< values say how large its result is
   NoOp
 };
 
@@ -89,7 +91,7 @@ struct OpInfo {
   bool readsElsewhere = false;  ///< at other places than it writes to, so that both may not be one tensor
   bool readsParameters = false; ///< numbers in the type of an integer result
   bool countsWrites = false;    ///< in place over lists: torch counts these in the kernels, not above them
-  bool zeroes = false;          ///< lists, of which eager takes expanded tensors, too
+  bool isPointwise = false;
   bool inplaceView = false;
   bool takesComplex = false;
   bool realsAreLiterals = false; ///< floats decide shapes (arange) or the algorithm (order of a norm)

@@ -187,6 +187,44 @@ CallResult fillShared(const SpecialCall &call) {
   return self;
 }
 
+/// Where some are expanded, one by one: each is then a fill. Whether it was done so.
+bool zeroOneByOne(const SpecialCall &call) {
+  const auto tensors = call.args[0].toTensorVector();
+  const auto isExpanded = [](const at::Tensor &tensor) {
+    return std::any_of(tensor.strides().begin(), tensor.strides().end(), [](int64_t stride) { return stride == 0; });
+  };
+  if (std::none_of(tensors.begin(), tensors.end(), isExpanded)) {
+    return false;
+  }
+  for (at::Tensor tensor : tensors) {
+    const bool isCounted = !tensor.is_inference();
+    const int64_t before = isCounted ? tensor._version() : 0;
+    tensor.zero_();
+    if (isCounted && tensor._version() == before) { // below a mode of the thread
+      tensor.unsafeGetTensorImpl()->bump_version();
+    }
+  }
+  return true;
+}
+
+/// Into an `out` it computes in the dtype of that, if it is given none. Of complex numbers real dtypes take the real
+/// parts, and booleans whether they are 0.
+void setType(const SpecialCall &call) {
+  const auto position = static_cast<size_t>(*call.info.schema->argumentIndexWithName("dtype"));
+  const at::Tensor self = call.args[0].toTensor();
+  const bool isMean = call.info.schema->name() == "aten::mean"; // refuses integers without a dtype
+  if (call.args[position].isNone() && call.info.schema->arguments().back().is_out() &&
+      (!isMean || self.is_floating_point() || self.is_complex())) {
+    call.replace(position, call.args.back().toTensor().scalar_type());
+  }
+  if (call.args[position].isNone() || !self.is_complex()) {
+    return;
+  }
+  if (const at::ScalarType dtype = call.args[position].toScalarType(); !c10::isComplexType(dtype)) {
+    call.replace(0, dtype == at::kBool ? self.ne(0) : at::real(self));
+  }
+}
+
 /// Eager's kernels over channels leave the scale aside where a side keeps its size or doubles.
 CallResult resizeNearest(const SpecialCall &call) {
   const at::Tensor self = call.args[0].toTensor();
@@ -293,8 +331,10 @@ CallResult answerCall(const SpecialCall &call) {
   case Special::Nearest: return resizeNearest(call);
   case Special::Histogram: return countInBins(call);
   case Special::CheckErrors: return checkNoErrors(call);
+  case Special::Reduction: setType(call); break;
   case Special::Refused: fail(call.info.refusalKind, call.info, call.info.refusalHint);
   case Special::Sized:
+  case Special::ZeroLists:
   case Special::NoOp:
   case Special::None: break;
   }
@@ -312,7 +352,13 @@ bool answerSpecial(const OpInfo &info, Stack *stack) {
   if (info.special == Special::Sized) {
     return answerSized(info, stack);
   }
-  CallResult answer = answerCall({info, stack, Args(stack->data() + stack->size() - count, count)});
+  const SpecialCall call{info, stack, Args(stack->data() + stack->size() - count, count)};
+  if (info.special == Special::ZeroLists) {
+    const bool isDone = zeroOneByOne(call);
+    stack->resize(stack->size() - (isDone ? count : 0));
+    return isDone;
+  }
+  CallResult answer = answerCall(call);
   if (answer) {
     leaveResults(stack, count, {std::move(*answer)});
   }

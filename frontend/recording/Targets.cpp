@@ -79,20 +79,22 @@ void resizeOut(const OpInfo &info, const at::Tensor &target, const OutputMeta &m
 }
 
 /// One result that goes into an existing tensor.
-void fitTarget(const OpInfo &info, const OutputMeta &meta, const at::Tensor &target, bool isOut) {
+/// `isRead`: by the op as well, which then keeps its shape.
+void fitTarget(const OpInfo &info, const OutputMeta &meta, const at::Tensor &target, bool isOut, bool isRead) {
   TORCH_CHECK_TYPE(!info.refusedCast || c10::canCast(meta.dtype, target.scalar_type()), info.refusedCast,
                    target.scalar_type());
-  if (!info.isFactory) {
+  const bool takesTruth =
+      info.givesTruth && isOut && (target.scalar_type() == at::kByte || target.scalar_type() == at::kBool);
+  if (!info.isFactory && !takesTruth) {
     checkResultFits(meta, target);
   }
-  const bool isByteOfTruth = info.givesTruth && target.scalar_type() == at::kByte;
-  TORCH_CHECK(!isOut || info.castsResults || isByteOfTruth || meta.dtype == target.scalar_type(),
+  TORCH_CHECK(!isOut || info.castsResults || takesTruth || meta.dtype == target.scalar_type(),
               "Expected out tensor to have dtype ", caffe2::TypeMeta::fromScalarType(meta.dtype), ", but got ",
               target.dtype(), " instead");
   if (target.sizes() == c10::IntArrayRef(meta.sizes)) {
     return;
   }
-  TORCH_CHECK(isOut, "output with shape ", target.sizes(), " doesn't match the broadcast shape ",
+  TORCH_CHECK(isOut && !isRead, "output with shape ", target.sizes(), " doesn't match the broadcast shape ",
               c10::IntArrayRef(meta.sizes));
   if (target.numel() != 0) {
     fail(ErrorKind::Unsupported, info,
@@ -114,7 +116,7 @@ void checkWritten(const OpInfo &info, Args args) {
       });
     } else if (info.args[position] == ArgKind::TensorList && args[position].isList()) {
       for (const c10::IValue &written : args[position].toListRef()) {
-        if (!info.zeroes && written.isTensor() && isRemote(written.toTensor())) {
+        if (written.isTensor() && isRemote(written.toTensor())) {
           checkWritable(info, written.toTensor());
         }
       }
@@ -141,7 +143,12 @@ void fitTargets(const OpInfo &info, Args args, c10::ArrayRef<OutputMeta> metas) 
   size_t next = 0;
   for (const int alias : info.returnAlias) {
     if (alias >= 0 && next < metas.size()) {
-      fitTarget(info, metas[next++], args[alias].toTensor(), info.schema->arguments()[alias].is_out());
+      const at::Tensor target = args[alias].toTensor();
+      bool isRead = false;
+      eachTensor(info, args, [&](const at::Tensor &tensor, size_t position) {
+        isRead |= info.isPointwise && position != static_cast<size_t>(alias) && tensor.is_same(target);
+      });
+      fitTarget(info, metas[next++], target, info.schema->arguments()[alias].is_out(), isRead);
     }
   }
 }

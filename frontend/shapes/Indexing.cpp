@@ -125,9 +125,9 @@ void index(const ShapeRule &, Arguments args, Outputs &out) {
 /// index_put(self, indices, values, accumulate): a copy of self.
 void indexPut(const ShapeRule &, Arguments args, Outputs &out) {
   const Tensor &self = tensorAt(args, 0), &values = tensorAt(args, 2);
-  TORCH_CHECK_INDEX(self.scalar_type() == values.scalar_type(),
-                    "Index put requires the source and destination dtypes match, got ", self.scalar_type(),
-                    " for the destination and ", values.scalar_type(), " for the source.");
+  TORCH_CHECK(self.scalar_type() == values.scalar_type(),
+              "Index put requires the source and destination dtypes match, got ", self.scalar_type(),
+              " for the destination and ", values.scalar_type(), " for the source.");
   AdvancedIndex indexed = advancedIndex(self, args[1]);
   bool fits = values.dim() <= static_cast<int64_t>(indexed.sizes.size());
   for (int64_t i = 0; fits && i < values.dim(); ++i) {

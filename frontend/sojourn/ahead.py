@@ -8,6 +8,7 @@ import contextlib
 import itertools
 import json
 import numbers
+import re
 import threading
 
 import torch
@@ -443,11 +444,19 @@ def compile(
     except NotImplementedError:
         artifact.output_tree = ""
     artifact.state_tree = state.description
-    # A trace that repeats an earlier one compiles once: texts go by order of first compilation.
-    for name, phases in zip(Program(artifact)._calls, compiled):
-        for phase, text in phases.items():
+    # A trace that repeats an earlier one compiles once, so a call's texts are those that ended in its program.
+    by_core = {_operations(phases["core"]): phases for phases in compiled if "core" in phases}
+    program = Program(artifact)
+    for name in filter(program.program_bytes, program._calls):
+        for phase, text in by_core.get(_operations(program.text(call=name)), {}).items():
             texts[name, phase] = text
     return Program(artifact, texts)
+
+
+def _operations(text: str) -> str:
+    """What equal programs have in common: the functions of a module, without their places in the source."""
+    lines = [line for line in text.splitlines() if not line.startswith(("#loc", "module"))]
+    return re.sub(r" loc\((?:#loc\d*|unknown)\)", "", "\n".join(lines))
 
 
 def load(path) -> Program:

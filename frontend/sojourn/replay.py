@@ -309,6 +309,7 @@ class Replay:
         uses = Uses(kind.uses)
         optimizers = uses.optimizers
         rates, before = [rates_of(o) for o in optimizers], [host_state(o) for o in optimizers]
+        places = kind.uses.places()
         entry = _sojourn.CallEntry(tensors, plan.watched)
         entry.watch_generators(plan.generators)
         args, kwargs, given = _given(leaves, spec, followed, free)
@@ -323,7 +324,8 @@ class Replay:
             plan.generators = call.generators
             changed, advanced = changed_on_host(optimizers, rates, before)
             unknown = "".join(filter(None, map(obstacle_of, optimizers)))
-            obstacle = call.obstacle or unknown or host.found or changed or unfit(leaves, uses)
+            obstacle = call.obstacle or unknown or host.found or changed or kind.uses.exchanges(places)
+            obstacle = obstacle or unfit(leaves, uses)
             floats += followed.numbers([leaves[at] for at in free], floats)
             # Without a word for any owner nothing was a step.
             reason += (

@@ -84,6 +84,28 @@ class Uses:
                 found += [v for v in state.values() if isinstance(v, torch.Tensor) and v.device.type == "owner"]
         return found
 
+    def places(self) -> dict[tuple, weakref.ref]:
+        """Parameters, buffers, submodules and optimizers' state, by what holds each of them."""
+        found = {}
+        for module in self.modules:
+            for held in (module._parameters, module._buffers, module._modules):
+                found |= {(id(held), name): weakref.ref(value) for name, value in held.items() if value is not None}
+        for optimizer in self.optimizers:
+            for at, group in enumerate(optimizer.param_groups):
+                found |= {(id(optimizer), at, index): weakref.ref(p) for index, p in enumerate(group["params"])}
+            for parameter, state in optimizer.state.items():
+                tensors = ((name, value) for name, value in state.items() if isinstance(value, torch.Tensor))
+                found |= {(id(optimizer), id(parameter), name): weakref.ref(value) for name, value in tensors}
+        return found
+
+    def exchanges(self, before: dict[tuple, weakref.ref]) -> str:
+        """The reason not to replay a call after which a place has what another one had, or an empty text."""
+        earlier = {id(value) for reference in before.values() if (value := reference()) is not None}
+        for place, reference in self.places().items():
+            if place in before and before[place]() is not (value := reference()) and id(value) in earlier:
+                return "it exchanges tensors of a module or an optimizer, which a replay would leave in their places"
+        return ""
+
     def structure(self):
         """Modes, options and the objects in their places; of numbers only whether they are 0."""
         return _sojourn.Structure(self.modules, self.optimizers)

@@ -39,6 +39,43 @@ def _():
 
 
 @example(
+    Unsupported,
+    "A step that takes ever other values",
+    "takes another of its values in each call",
+    "exchange them alike",
+)
+def _():
+    kept = []
+    with sojourn.offline() as device:
+        sojourn.compile(
+            lambda x: kept.pop() * x,
+            init=lambda: kept.extend(torch.ones(3, device=device) for _ in range(100)),
+            inputs=[sojourn.spec((3,))],
+        )
+
+
+@example(
+    Unsupported,
+    "A result of init that a run cannot follow",
+    "the values in the result of init change places from step to step",
+    "return from init what each step takes or replaces",
+)
+def _():
+    kept = {}
+
+    def init():
+        kept.update(a=torch.zeros(3, device=device), b=torch.ones(3, device=device))
+        return kept
+
+    def step(x):
+        kept["a"], kept["b"] = kept["b"], kept["a"]
+        return x * 2
+
+    with sojourn.offline() as device:
+        sojourn.compile(step, init=init, inputs=[sojourn.spec((3,))])
+
+
+@example(
     Unsupported, "An upload that changes from step to step", "a CPU tensor that the step uploads changes", "as an input"
 )
 def _():

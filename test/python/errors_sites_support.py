@@ -221,7 +221,8 @@ NOT_SHOWN = {
         "cannot decode the program: ",
         "another library has taken torch's PrivateUse1 device in this process; sojourn needs it for device 'owner': "
         "import only one of them",
-        "cannot capture a call whose generator was not watched",
+        "cannot capture a call whose generators were not watched",
+        "this generator draws from a bit generator of NumPy's; set the state of that one",
         "a call can only be captured inside its step",
         "the session that recorded this call has ended",
         "has no rule for rows",

