@@ -86,7 +86,7 @@ class Uses:
 
     def places(self) -> dict[tuple, weakref.ref]:
         """Parameters, buffers, submodules and optimizers' state, by what holds each of them."""
-        found = {}
+        found: dict[tuple, weakref.ref] = {}
         for module in self.modules:
             for held in (module._parameters, module._buffers, module._modules):
                 found |= {(id(held), name): weakref.ref(value) for name, value in held.items() if value is not None}
