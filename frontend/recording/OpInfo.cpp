@@ -293,7 +293,8 @@ void OpInfo::noteSpecial(const c10::OperatorHandle &op) {
     special = Special::Index;
   } else if (name == "aten::_foreach_zero_") {
     special = Special::ZeroLists;
-  } else if (reductions().count(schema->name()) > 0 && schema->argumentIndexWithName("dtype")) {
+  } else if ((reductions().count(schema->name()) > 0 && schema->argumentIndexWithName("dtype")) ||
+             (givesTruth && schema->arguments().back().is_out())) {
     special = Special::Reduction;
   } else if (name == "aten::fill_.Scalar" || name == "aten::zero_") {
     special = Special::Fill;

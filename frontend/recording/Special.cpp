@@ -210,6 +210,13 @@ bool zeroOneByOne(const SpecialCall &call) {
 /// Into an `out` it computes in the dtype of that, if it is given none. Of complex numbers real dtypes take the real
 /// parts, and booleans whether they are 0.
 void setType(const SpecialCall &call) {
+  if (call.info.givesTruth) { // into bytes, of bytes
+    const at::Tensor self = call.args[0].toTensor(), out = call.args.back().toTensor();
+    if (out.scalar_type() == at::kByte && self.scalar_type() != at::kBool) {
+      call.replace(0, (self.is_complex() ? at::real(self) : self).to(at::kByte));
+    }
+    return;
+  }
   const auto position = static_cast<size_t>(*call.info.schema->argumentIndexWithName("dtype"));
   const at::Tensor self = call.args[0].toTensor();
   const bool isMean = call.info.schema->name() == "aten::mean"; // refuses integers without a dtype

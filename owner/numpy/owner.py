@@ -8,19 +8,19 @@ import os
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from sojourn_wire import format as wire_format
 
-from . import limits, replies, wire
+from . import limits, messages, replies, wire
 from .datasets import Dataset, make_dataset
 from .describe import describe
 from .descriptions import described
 from .errors import DATASET, HANDLE, INTERNAL, LIMIT, REFUSED, SESSION, UNSUPPORTED, VERSION, OwnerError, found, need
-from .program import Program, check_versions, decode, program_hash
+from .program import Arg, Program, check_versions, decode, program_hash
 from .run import run
 from .search import Search
 from .types import TensorType
@@ -87,12 +87,6 @@ def _parts(step: wire.Record):
                 setattr(part, name, getattr(before, name))
         part.tables, before = step.tables, part
         yield part
-
-
-def _ids(listed: np.ndarray, first: int, count: int) -> list[int]:
-    """Handles of a step: a list, then a range."""
-    need(count <= limits.BINDINGS_MAX, f"a range has {count} handles, expected up to {limits.BINDINGS_MAX}")
-    return listed.tolist() + [(first + index) % 2**64 for index in range(count)]
 
 
 def _owned(value: np.ndarray) -> np.ndarray:
@@ -300,8 +294,7 @@ class NumpyOwner:
         """One step of a message: it commits as a whole. Returns the published values."""
         args = self._bind(step, session, program)
         keeps = [index for index, result in enumerate(program.results) if result.kind == "keep"]
-        new = _ids(step.results, step.first_result, step.result_count)
-        released = _ids(step.releases, step.first_release, step.release_count)
+        new, released = messages.results_of(step), messages.releases_of(step)
         self._check_results(step, session, program, keeps, new)
         self._check_releases(session, released)
         values = run(program, args, self.watch)
@@ -350,35 +343,29 @@ class NumpyOwner:
 
     def _bind(self, step: wire.Record, session: Session, program: Program) -> list:
         """The program's arguments, each checked against the type it declares."""
-        given = {
-            "state": step.states.tolist(), "upload": step.uploads, "slot": step.slots.tolist(),
-            "seed": step.seeds.tolist(), "table": step.tables,
-        }  # fmt: skip
-        for kind, values in given.items():
-            wanted = sum(arg.kind == kind for arg in program.args)
-            need(len(values) == wanted, f"step gives {len(values)} {kind} arguments, the program takes {wanted}")
-            given[kind] = iter(values)
         ahead = [tensor.sent_ahead for tensor in step.uploads if tensor.sent_ahead]
         need(len(set(ahead)) == len(ahead), "an upload is bound twice")
-        args: list = []
-        for index, arg in enumerate(program.args):
-            value = next(given[arg.kind])
+
+        def take(index: int, arg: Arg, given: Any) -> Any:
             expected: Any = arg.type  # of a table its columns, else a tensor's: the reader has seen to it
             if arg.kind == "state":
-                args.append(self._state(session, value, expected))
-            elif arg.kind == "upload":
-                args.append(replies.upload(value, self._bytes_of(session, value), expected, f"argument {index}"))
-            elif arg.kind == "table":
-                dataset = found(self._datasets.get(value.name), f"unknown dataset '{value.name}'", DATASET)
-                need(value.version == dataset.version, f"dataset '{value.name}' has version {dataset.version}, the "
-                     f"step was made for version {value.version}", DATASET)  # fmt: skip
-                dataset.serves(expected)
-                for sides in program.parts.get(index, ()):
-                    dataset.has_part(sides)
-                args.append(dataset)
-            else:
-                args.append(replies.number(value, expected))
-        return args
+                return self._state(session, given, expected)
+            if arg.kind == "upload":
+                return replies.upload(given, self._bytes_of(session, given), expected, f"argument {index}")
+            if arg.kind == "table":
+                return self._table(given, expected, program.parts.get(index, ()))
+            return replies.number(given, expected)
+
+        return messages.arguments(program, step, take)
+
+    def _table(self, given: wire.Record, expected: Any, parts: Sequence) -> Dataset:
+        dataset = found(self._datasets.get(given.name), f"unknown dataset '{given.name}'", DATASET)
+        need(given.version == dataset.version, f"dataset '{given.name}' has version {dataset.version}, the "
+             f"step was made for version {given.version}", DATASET)  # fmt: skip
+        dataset.serves(expected)
+        for sides in parts:
+            dataset.has_part(sides)
+        return dataset
 
     @staticmethod
     def _bytes_of(session: Session, tensor: wire.Record) -> np.ndarray:

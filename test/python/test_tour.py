@@ -58,6 +58,6 @@ def test_the_index_lists_every_page():
         assert "\n## What one would build from it\n" in path.read_text()
 
 
-def test_the_small_owner_has_fifty_lines():
+def test_the_small_owner_has_forty_lines():
     _, code, _, _ = next(documents.blocks((TOUR / "10-owner.md").read_text(), "python"))
-    assert len([line for line in code.splitlines() if line.strip()]) <= 50
+    assert len([line for line in code.splitlines() if line.strip()]) <= 40
