@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ordinary NumPy programs, which run on sojourn.numpy with only their import changed: as they are, in a step, replayed."""
+"""Ordinary NumPy programs, which run on sojourn.numpy with only their import changed: as they are, in a step, replayed, in
+a loop, and ahead of time."""
 
 import pathlib
 import types
@@ -7,6 +8,7 @@ import warnings
 
 import numpy
 import pytest
+import torch
 from arrays_support import difference, host
 
 import sojourn
@@ -110,3 +112,49 @@ def test_replayed(program, rng):
         assert round_trips() == before + 1
         check(found, expected_of(plain, given))
     assert step.replayed >= CALLS - 2, sojourn.explain()
+
+
+def batches_of(module, rng) -> list[dict]:
+    return [module.inputs(rng) for _ in range(CALLS + 1)]
+
+
+def check_values(found, names, expected) -> None:
+    values = {name: numpy.asarray(value) for name, value in zip(names, found, strict=True)}
+    problems = {key: difference(values[key], expected[key], tolerance(expected[key])) for key in expected}
+    assert not any(problems.values()), problems
+
+
+def test_in_a_loop(program, rng):
+    plain, ours = program
+    names: list[str] = []
+
+    @sojourn.step(replay=True)
+    def step(*arrays):
+        found = ours.run(**dict(zip(given[0], arrays, strict=True)))
+        names[:] = list(found)
+        return [sojourn.publish(each) for each in found.values()]
+
+    given = batches_of(plain, rng)
+    batches = [tuple(map(np.asarray, each.values())) for each in given]
+    for found, each in zip(sojourn.loop(step, batches, per_trip=3), given, strict=True):
+        check_values([value.value for value in found], names, expected_of(plain, each))
+
+
+def test_ahead_of_time(program, rng, there):
+    """Compiled without an owner and without data, and run on other numbers."""
+    plain, ours = program
+    given = batches_of(plain, rng)
+    names: list[str] = []
+
+    def step(*tensors):
+        with np.on(device):
+            found = ours.run(**dict(zip(given[0], map(np.asarray, tensors), strict=True)))
+        names[:] = list(found)
+        return list(found.values())
+
+    specs = [sojourn.spec(value.shape, torch.from_numpy(value).dtype) for value in given[0].values()]
+    with sojourn.offline() as device:
+        compiled = sojourn.compile(step, inputs=specs)
+    inputs = [tuple(map(torch.from_numpy, each.values())) for each in given]
+    for found, each in zip(compiled.run(there, inputs, per_trip=2), given, strict=True):
+        check_values(found, names, expected_of(plain, each))
