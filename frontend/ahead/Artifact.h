@@ -50,6 +50,8 @@ struct Spec {
   /// A number for optimizers (a scheduled learning rate): 0-dim float64. The step reads it with
   /// item<double>() and uses it or its negative.
   bool number = false;
+  /// For error texts; up to 128 printable bytes, or none.
+  std::string name = {};
 };
 
 using ArtifactCall = frontend::StepCall;

@@ -26,6 +26,7 @@ namespace {
 constexpr uint32_t kArtifactVersion = 4, kPartiesVersion = 5;
 /// From this version on a file ends with its checksum.
 constexpr uint32_t kChecksumSince = 3;
+constexpr size_t kInputNameBytes = 128;
 /// A file beyond this is no artifact of ours: weights are uploads of `init`, still bounded.
 constexpr std::streamoff kArtifactBytesMax = std::streamoff{1} << 31;
 
@@ -281,8 +282,9 @@ void Artifact::save(const std::string &path) const {
   auto stateOffset = state.step.program.empty() ? flatbuffers::Offset<schema::ArtifactCall>() : callOf(state);
   std::vector<flatbuffers::Offset<schema::ArtifactInput>> inputOffsets;
   for (const Spec &spec : inputs) {
+    const auto name = spec.name.empty() ? 0 : builder.CreateString(spec.name);
     inputOffsets.push_back(schema::CreateArtifactInput(builder, static_cast<uint8_t>(elementOf(spec.dtype)),
-                                                       builder.CreateVector(spec.sizes), spec.number));
+                                                       builder.CreateVector(spec.sizes), spec.number, name));
   }
   std::vector<flatbuffers::Offset<schema::ArtifactTable>> tableOffsets;
   for (const Dataset &table : tables) {
@@ -401,7 +403,13 @@ Artifact Artifact::load(const std::string &path) {
           std::any_of(sizes.begin(), sizes.end(), [](int64_t dim) { return dim < 0; })) {
         bad("an input has an unknown element type or invalid sizes");
       }
-      artifact.inputs.push_back({sizes, scalarTypeOf(static_cast<Element>(input->element())), input->number()});
+      std::string name = input->name() ? input->name()->str() : "";
+      if (name.size() > kInputNameBytes ||
+          std::any_of(name.begin(), name.end(), [](char c) { return c < ' ' || c > '~'; })) {
+        bad("an input has a name that is too long or not printable");
+      }
+      artifact.inputs.push_back(
+          {sizes, scalarTypeOf(static_cast<Element>(input->element())), input->number(), std::move(name)});
     }
   }
   if (std::string problem = readTables(stored, content.size(), artifact); !problem.empty()) {

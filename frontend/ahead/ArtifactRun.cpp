@@ -116,8 +116,12 @@ ArtifactRun::~ArtifactRun() {
 
 void ArtifactRun::checkInputs(const std::vector<at::Tensor> &inputs) const {
   if (inputs.size() != artifact_.inputs.size()) {
-    raise(ErrorKind::Error, "the compiled step takes " + std::to_string(artifact_.inputs.size()) + " inputs, got " +
-                                std::to_string(inputs.size()));
+    std::string names;
+    for (const Spec &spec : artifact_.inputs) {
+      names += (names.empty() ? " (" : ", ") + (spec.name.empty() ? "unnamed" : spec.name);
+    }
+    raise(ErrorKind::Error, "the compiled step takes " + std::to_string(artifact_.inputs.size()) + " inputs" + names +
+                                (names.empty() ? "" : ")") + ", got " + std::to_string(inputs.size()));
   }
   for (size_t i = 0; i < inputs.size(); ++i) {
     const Spec &spec = artifact_.inputs[i];
@@ -129,8 +133,10 @@ void ArtifactRun::checkInputs(const std::vector<at::Tensor> &inputs) const {
               ? "no tensor"
               : c10::toString(input.scalar_type()) + c10::str(input.sizes()) + " on " + input.device().str() +
                     (input.layout() == at::kStrided ? "" : c10::str(" in layout ", input.layout()));
-      raise(ErrorKind::Error, "input " + std::to_string(i) + " is " + found + ", but the step was compiled for " +
-                                  c10::toString(spec.dtype) + c10::str(c10::IntArrayRef(spec.sizes)) + " on cpu");
+      const std::string named = spec.name.empty() ? "" : " (" + spec.name + ")";
+      raise(ErrorKind::Error, "input " + std::to_string(i) + named + " is " + found +
+                                  ", but the step was compiled for " + c10::toString(spec.dtype) +
+                                  c10::str(c10::IntArrayRef(spec.sizes)) + " on cpu");
     }
   }
 }

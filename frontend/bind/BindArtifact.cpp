@@ -19,7 +19,7 @@ using PythonSpec = std::tuple<std::vector<int64_t>, py::object, bool>;
 std::vector<Spec> specsOf(const std::vector<PythonSpec> &tuples) {
   std::vector<Spec> specs;
   for (const auto &[sizes, dtype, number] : tuples) {
-    specs.push_back({sizes, dtypeOf(dtype), number});
+    specs.push_back({sizes, dtypeOf(dtype), number, ""});
   }
   return specs;
 }
@@ -68,15 +68,23 @@ void bindArtifact(py::module_ &m) {
       .def_static("load", &Artifact::load)
       .def_readwrite("output_tree", &Artifact::outputTree)
       .def_readwrite("state_tree", &Artifact::stateTree)
-      .def_property_readonly(
-          "inputs",
-          [](Artifact &self) {
-            py::list inputs;
-            for (const Spec &spec : self.inputs) {
-              inputs.append(py::make_tuple(py::tuple(py::cast(spec.sizes)), dtypeObject(spec.dtype), spec.number));
+      .def_property_readonly("inputs",
+                             [](Artifact &self) {
+                               py::list inputs;
+                               for (const Spec &spec : self.inputs) {
+                                 inputs.append(py::make_tuple(py::tuple(py::cast(spec.sizes)), dtypeObject(spec.dtype),
+                                                              spec.number, spec.name));
+                               }
+                               return inputs;
+                             })
+      .def(
+          "name_inputs",
+          [](Artifact &self, const std::vector<std::string> &names) {
+            for (size_t i = 0; i < std::min(names.size(), self.inputs.size()); ++i) {
+              self.inputs[i].name = names[i];
             }
-            return inputs;
-          })
+          },
+          py::arg("names"))
       .def_property_readonly("steps", &Artifact::steps)
       .def_property_readonly(
           "parties", [](const Artifact &self) { return self.parties; }, "Names of the roles, in their order.")

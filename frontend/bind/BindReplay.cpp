@@ -86,7 +86,7 @@ void bindReplay(py::module_ &m) {
              return std::make_shared<CallEntry>(std::move(arguments), std::move(watched));
            }),
            py::arg("arguments"), py::arg("watched"))
-      .def("watch_generators", &CallEntry::watchGenerators, py::arg("given"));
+      .def("watch", &CallEntry::watch, py::arg("generators"));
   py::class_<RepeatedCall, std::shared_ptr<RepeatedCall>>(m, "RepeatedCall")
       .def_readonly("outputs", &RepeatedCall::outputs)
       .def_readonly("published", &RepeatedCall::published);

@@ -71,9 +71,22 @@ CallEntry::CallEntry(std::vector<at::Tensor> arguments, std::shared_ptr<const Wa
   }
 }
 
-void CallEntry::watchGenerators(const std::optional<std::vector<at::Generator>> &given) {
+void CallEntry::watch(const std::optional<std::vector<at::Generator>> &given) {
+  for (const at::Tensor &argument : tensors_.arguments) {
+    gradients_.push_back(argument.requires_grad() ? at::Tensor() : argument.grad());
+  }
   generators_.emplace(given.value_or(std::vector<at::Generator>()));
   areAllKnown_ = given.has_value();
+}
+
+bool CallEntry::hasSetGradients() const {
+  for (size_t i = 0; i < gradients_.size(); ++i) {
+    const at::Tensor &argument = tensors_.arguments[i];
+    if (!argument.requires_grad() && !argument.grad().is_same(gradients_[i])) {
+      return true;
+    }
+  }
+  return false;
 }
 
 std::string CallEntry::obstacleOf(const std::vector<uint64_t> &seeds, const std::vector<at::Generator> &from) const {
@@ -155,6 +168,7 @@ std::shared_ptr<CapturedCall> CapturedCall::capture(const CallEntry &entry, cons
   if (call->obstacle.empty()) {
     call->obstacle = entry.obstacleOf(seeds, from);
   }
+  unless(!entry.hasSetGradients(), "it sets the gradient of an argument that requires none; set it after the step");
   auto isReturned = [&](size_t segment, size_t at) {
     return std::find(call->published_.begin(), call->published_.end(), Place(segment, at)) != call->published_.end();
   };

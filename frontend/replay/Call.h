@@ -57,17 +57,21 @@ class CallEntry {
 public:
   CallEntry(std::vector<at::Tensor> arguments, std::shared_ptr<const Watched> watched);
   const CallTensors &tensors() const { return tensors_; }
-  /// Notes the states of generators, torch's own among them: for calls that will be captured. `given`: those that the
-  /// previous call of the kind has used; none, if there was no such call.
-  void watchGenerators(const std::optional<std::vector<at::Generator>> &given);
+  /// For calls that will be captured: notes the states of generators, torch's own among them, and gradients of
+  /// arguments that require none. `given`: generators that the previous call of the kind has used; none, if there was
+  /// no such call.
+  void watch(const std::optional<std::vector<at::Generator>> &given);
   /// Why what was drawn since would not be drawn again by drawing such seeds from the same generators, or empty.
   std::string obstacleOf(const std::vector<uint64_t> &seeds, const std::vector<at::Generator> &from) const;
+  /// Whether an argument that requires no gradient has another one now: no replay would give it.
+  bool hasSetGradients() const;
 
 private:
   CallTensors tensors_;
   std::shared_ptr<const Watched> watched_;
   std::optional<WatchedGenerators> generators_;
   bool areAllKnown_ = false;
+  std::vector<at::Tensor> gradients_; ///< by argument
 };
 
 /// What a repetition returns, in the order of the captured call; gradients change when it settles.

@@ -17,7 +17,7 @@ from torch.utils import _pytree as pytree
 import _sojourn
 
 from . import checks, connections, current
-from .ahead_steps import State, loops_of, need_all_published, specs_of
+from .ahead_steps import State, loops_of, names_of, need_all_published, specs_of
 from .checks import integer, shown, within
 from .errors import Error
 from .loop import PER_TRIP_MOST, bar, length
@@ -106,7 +106,7 @@ class Program:
     @property
     def inputs(self) -> list[spec]:
         """The inputs of each step."""
-        return [spec(tuple(shape), dtype, is_number) for shape, dtype, is_number in self._artifact.inputs]
+        return [spec(tuple(shape), *others) for shape, *others in self._artifact.inputs]
 
     @property
     def tables(self) -> dict[str, table_spec]:
@@ -395,9 +395,12 @@ def compile(
             compiled.append({})
         compiled[-1][phase] = text
 
+    before: list[int] = []  # arguments before the inputs
+
     def one_step(tensors):
         left = iter(tensors)
         served = [each for loop in loops for each in loop.arguments(list(itertools.islice(left, len(loop.columns))))]
+        before[:] = [len(served)]
         given = (t.item() if entry.is_number else t for t, entry in zip(left, inputs))
         with noting_states() as states:
             tree = step_fn(*served, *given)
@@ -439,6 +442,7 @@ def compile(
             # Optimizers of the compiled step, and with them its device, live no longer than their owner.
             current.step.snapshots.clear()
             current.step.snapshots.update(snapshots)
+    artifact.name_inputs(names_of(step_fn, inputs, *before))
     try:
         artifact.output_tree = pytree.treespec_dumps(trees[-1])
     except NotImplementedError:

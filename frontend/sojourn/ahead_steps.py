@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 
 import torch
@@ -13,7 +14,7 @@ import _sojourn
 from . import checks
 from .checks import shown
 from .errors import Error
-from .specs import spec, table_spec
+from .specs import NAME_MOST, spec, table_spec
 from .table import Batches, Table
 
 
@@ -46,6 +47,18 @@ def specs_of(inputs) -> tuple[spec, ...]:
     if given is None or not all(isinstance(entry, spec) for entry in given):
         raise Error(f"inputs must be a sequence of sojourn.spec(shape, dtype) or sojourn.number(), got {shown(inputs)}")
     return given
+
+
+def names_of(step_fn, inputs: tuple[spec, ...], before: int) -> list[str]:
+    """Names of the inputs: their own, else those of the function's parameters behind the first ones."""
+    try:
+        parameters = list(inspect.signature(step_fn).parameters.values())
+    except (TypeError, ValueError):  # of C
+        parameters = []
+    kinds = inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD
+    found = [each.name if each.name.isascii() else "" for each in parameters if each.kind in kinds]
+    shown = [name[:NAME_MOST] for name in found[before:]] + [""] * len(inputs)
+    return [entry.name or name for entry, name in zip(inputs, shown)]
 
 
 def need_all_published(leaves: list, states: list) -> None:

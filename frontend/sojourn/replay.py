@@ -311,7 +311,7 @@ class Replay:
         rates, before = [rates_of(o) for o in optimizers], [host_state(o) for o in optimizers]
         places = kind.uses.places()
         entry = _sojourn.CallEntry(tensors, plan.watched)
-        entry.watch_generators(plan.generators)
+        entry.watch(plan.generators)
         args, kwargs, given = _given(leaves, spec, followed, free)
         host = HostOps()
         with self._step() if loop is None else self._step(_trip=loop.trip):

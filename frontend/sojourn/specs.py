@@ -14,14 +14,21 @@ from . import checks, sources
 from .checks import integer, shown
 from .errors import Error
 
+#: Characters of the name of an input.
+NAME_MOST = 128
+
 
 @dataclasses.dataclass(frozen=True)
 class spec:
-    """Shape and dtype of an input; its contents are given at run time."""
+    """Shape and dtype of an input; its contents are given at run time.
+
+    `name`: for error texts, up to 128 printable ASCII characters; by default that of the step's parameter.
+    """
 
     shape: tuple[int, ...]
     dtype: torch.dtype = torch.float32
     is_number: bool = False
+    name: str = ""
 
     def __post_init__(self):
         try:
@@ -33,6 +40,9 @@ class spec:
         if not isinstance(self.dtype, torch.dtype):
             raise Error(f"dtype must be a torch.dtype, got {shown(self.dtype)}")
         checks.flag("is_number", self.is_number)
+        is_text = isinstance(self.name, str) and self.name.isascii() and len(self.name) <= NAME_MOST
+        if not is_text or not (self.name == "" or self.name.isprintable()):
+            raise Error(f"name must be a str of up to {NAME_MOST} printable ASCII characters, got {shown(self.name)}")
 
 
 def number() -> spec:

@@ -316,6 +316,11 @@ def _(program, folder):
     sojourn.load(folder / "step.sojourn").text("captured")
 
 
+@example(Error, "An impossible name of an input", "name must be a str of up to 128 printable ASCII characters, got")
+def _():
+    sojourn.spec((3,), name="rows\n")
+
+
 @example(Error, "A run without inputs", "each step takes 1 inputs: pass an iterable with a tuple of them")
 def _(owner):
     with sojourn.offline():
@@ -323,7 +328,7 @@ def _(owner):
     double.run(owner)
 
 
-@example(Error, "A run with too few inputs", "the compiled step takes 1 inputs, got 0")
+@example(Error, "A run with too few inputs", "the compiled step takes 1 inputs (x), got 0")
 def _(owner):
     with sojourn.offline():
         double = sojourn.compile(lambda x: x * 2, inputs=[sojourn.spec((3,))])
@@ -333,7 +338,7 @@ def _(owner):
 @example(
     Error,
     "A run with an input of another shape",
-    "input 0 is Float[4] on cpu, but the step was compiled for Float[3] on cpu",
+    "input 0 (x) is Float[4] on cpu, but the step was compiled for Float[3] on cpu",
 )
 def _(owner):
     with sojourn.offline():

@@ -113,6 +113,7 @@ NOT_SHOWN = {
         "a step for other batches has no program",
         "cannot run the program in a group: ",
         "an input has an unknown element type or invalid sizes",
+        "an input has a name that is too long or not printable",
         "its loop lists differ in length",
         "its description of results or of the state is not UTF-8 text",
         "the artifact uses a value that none of its programs made; compile it again",

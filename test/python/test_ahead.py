@@ -121,9 +121,9 @@ def test_wrong_inputs_are_named(shape):
     program = compiled("sgd-momentum", shape, None)
     with sojourn.local() as owner:
         x, y = torch.zeros(shape[0], shape[1], dtype=torch.float64), torch.zeros(shape[0], dtype=torch.int64)
-        with pytest.raises(sojourn.Error, match="takes 2 inputs, got 1"):
+        with pytest.raises(sojourn.Error, match=r"takes 2 inputs \(x, y\), got 1"):
             program.run(owner, [(x,)])
-        with pytest.raises(sojourn.Error, match="input 0 is Float.*compiled for Double"):
+        with pytest.raises(sojourn.Error, match=r"input 0 \(x\) is Float.*compiled for Double"):
             program.run(owner, [(x.float(), y)])
 
 

@@ -8,6 +8,7 @@ Tables and columns are in test_ahead_tables.py, and C++ in test/frontend/Artifac
 import pathlib
 import re
 import subprocess
+import uuid
 
 import numpy as np
 import pytest
@@ -42,15 +43,15 @@ def given(seed):
 
 
 def told(found, wanted, position=0):
-    return f"input {position} is {found}, but the step was compiled for {wanted}"
+    return f"input {position} ({'x y factor'.split()[position]}) is {found}, but the step was compiled for {wanted}"
 
 
 #: What is wrong: of right inputs the wrong ones, and the text.
 WRONG = {
-    "none": (lambda x, y, f: (), "the compiled step takes 3 inputs, got 0"),
-    "missing": (lambda x, y, f: (x, y), "the compiled step takes 3 inputs, got 2"),
-    "additional": (lambda x, y, f: (x, y, f, f), "the compiled step takes 3 inputs, got 4"),
-    "alone": (lambda x, y, f: x, "the compiled step takes 3 inputs, got 1"),
+    "none": (lambda x, y, f: (), "the compiled step takes 3 inputs (x, y, factor), got 0"),
+    "missing": (lambda x, y, f: (x, y), "the compiled step takes 3 inputs (x, y, factor), got 2"),
+    "additional": (lambda x, y, f: (x, y, f, f), "the compiled step takes 3 inputs (x, y, factor), got 4"),
+    "alone": (lambda x, y, f: x, "the compiled step takes 3 inputs (x, y, factor), got 1"),
     "shape": (lambda x, y, f: (x.t(), y, f), told("Double[3, 2] on cpu", X)),
     "rank": (lambda x, y, f: (x[None], y, f), told("Double[1, 2, 3] on cpu", X)),
     "broadcast": (lambda x, y, f: (x[:1], y, f), told("Double[1, 3] on cpu", X)),
@@ -62,7 +63,7 @@ WRONG = {
     "tensor for a number": (lambda x, y, f: (x, y, x), told(X, "Double[] on cpu", 2)),
     "float32 for a number": (lambda x, y, f: (x, y, torch.tensor(f)), told("Float[] on cpu", "Double[] on cpu", 2)),
     "meta": (lambda x, y, f: (x.to("meta"), y, f), told("Double[2, 3] on meta", X)),
-    "sparse": (lambda x, y, f: (x.to_sparse(), y, f), "input 0 is "),
+    "sparse": (lambda x, y, f: (x.to_sparse(), y, f), "input 0 (x) is "),
     "array": (lambda x, y, f: (x.numpy(), y, f), "must be a tensor or a number, got array("),
     "nothing": (lambda x, y, f: (x, None, f), "must be a tensor or a number, got None"),
     "text": (lambda x, y, f: (x, y, "fast"), "must be a tensor or a number, got 'fast'"),
@@ -133,12 +134,52 @@ def test_a_lazy_conjugate(owner, seed):
     assert found[1].item() == pytest.approx(float(-2 * x.imag.sum()))
 
 
+NAMES = {
+    "of parameters": (lambda x, y: x + y, ("", ""), ["x", "y"]), "their own": (lambda x, y: x + y, ("rows", ""), ["rows", "y"]),
+    "of the first ones": (lambda x, y, more=0: x + y + more, ("", ""), ["x", "y"]),
+    "none": (lambda *tensors: sum(tensors), ("", ""), ["", ""]), "of one": (lambda x, *others: x + sum(others), ("", ""), ["x", ""]),
+    "beyond ASCII": (lambda größe, y: größe + y, ("", ""), ["", "y"]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", NAMES)
+def test_names_of_inputs(kind, owner, tmp_path):
+    step, own, names = NAMES[kind]
+    with sojourn.offline():
+        program = sojourn.compile(step, inputs=[sojourn.spec((2,), name=name) for name in own])
+    program.save(tmp_path / "step.sojourn")
+    for each in (program, sojourn.load(tmp_path / "step.sojourn")):
+        assert [entry.name for entry in each.inputs] == names
+        shown = f" ({names[1]})" if names[1] else ""
+        with pytest.raises(sojourn.Error, match=re.escape(f"input 1{shown} is Float[3]")):
+            each.run(owner, [(torch.ones(2), torch.ones(3))])
+
+
+def test_names_behind_batches(owner):
+    """Arguments that the owner draws come first."""
+    owner.register(f"names-{uuid.uuid4().hex}", {"a": np.arange(6.0)}, policy="open")
+    with sojourn.offline():
+        program = sojourn.compile(
+            lambda rows, rate: (rows.sum() * rate).detach(),
+            inputs=[sojourn.number()],
+            tables={"t": sojourn.table_spec(None, {"a": torch.float64})},
+            batches=lambda t: t.batches(["a"], size=3, drop_last=True),
+        )
+    assert [entry.name for entry in program.inputs] == ["rate"]
+
+
+@pytest.mark.parametrize("name", ["x" * 129, "a\nb", "ä", 3, None])
+def test_names_that_no_text_could_show(name):
+    with pytest.raises(sojourn.Error, match="name must be a str of up to 128 printable ASCII characters"):
+        sojourn.spec((2,), name=name)
+
+
 @pytest.mark.parametrize("change", ["count", "shape", "dtype", "kind"])
 def test_cpp_says_the_same(change, program, given, owner_process, tmp_path):
     x, y, factor = given
     factor = torch.tensor(factor, dtype=torch.float64)
     wrong, text = {
-        "count": ([x, y], "the compiled step takes 3 inputs, got 2"),
+        "count": ([x, y], "the compiled step takes 3 inputs (x, y, factor), got 2"),
         "shape": ([x.t(), y, factor], told("Double[3, 2] on cpu", X)),
         "dtype": ([x, y.int(), factor], told("Int[2] on cpu", Y, 1)),
         "kind": ([x, y, "fast"], "step 1 has an input that is String, expected a tensor"),

@@ -340,6 +340,22 @@ def test_what_a_replay_would_leave_out_is_refused(device, seed):
     assert seeds_again.replayed == 0
 
 
+def test_an_argument_that_gets_a_gradient(device, seed):
+    """A replay gives gradients to parameters and to arguments that require one."""
+
+    @sojourn.step(replay=True)
+    def call(x, y):
+        x.grad = y * 2
+        return y + 1
+
+    with pytest.warns(UserWarning, match="sets the gradient of an argument that requires none"):
+        for at in range(5):
+            x, y = torch.zeros(3).to(device), torch.full((3,), float(at)).to(device)
+            call(x, y)
+            assert sojourn.publish(x.grad).value.tolist() == [2.0 * at] * 3
+    assert call.replayed == 0
+
+
 def test_counters_and_texts(device, seed):
     @sojourn.step(replay=True)
     def double(x, *, by=2.0):

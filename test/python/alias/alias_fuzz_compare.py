@@ -134,8 +134,10 @@ def _compare_versions(where, ours: Outcome, theirs: Outcome) -> Verdict | None:
 
 
 def _compare_values(program: Program, round: int, where, ours: Outcome, theirs: Outcome) -> Verdict | None:
+    pairs: list[tuple[str, torch.Tensor | None, torch.Tensor | None]]
     pairs = [(name, ours.values.get(name), value) for name, value in theirs.values.items()]
     pairs += [(f"read {at}", ours.reads[at], value) for at, value in theirs.reads.items() if at in ours.reads]
+    pairs += [(f"{name} afterwards", ours.left[name], value) for name, value in theirs.left.items()]
     differing = [(name, seen, ought) for name, seen, ought in pairs if not _equal(seen, ought)]
     if not differing:
         return None
@@ -194,7 +196,9 @@ def _shown(value) -> str:
 
 
 def _equal(a, b) -> bool:
-    if a is None or a.dtype != b.dtype or a.shape != b.shape:
+    if a is None or b is None:
+        return a is b
+    if a.dtype != b.dtype or a.shape != b.shape:
         return False
     if torch.equal(a, b):
         return True
@@ -225,7 +229,7 @@ def _is_rounding(program: Program, round: int, differing) -> bool:
             off = _distance(noisy[name], value)
             spread[name] = torch.maximum(spread[name], off) if name in spread else off
     for name, seen, ought in differing:
-        if seen is None or seen.dtype != ought.dtype or seen.shape != ought.shape:
+        if seen is None or ought is None or seen.dtype != ought.dtype or seen.shape != ought.shape:
             return False
         if name not in spread or not bool((_distance(seen, ought) <= 1024 * spread[name]).all()):
             return False
@@ -233,7 +237,8 @@ def _is_rounding(program: Program, round: int, differing) -> bool:
 
 
 def _noted(outcome: Outcome) -> dict[str, torch.Tensor]:
-    return {**outcome.values, **{f"read {at}": value for at, value in outcome.reads.items()}}
+    left = {f"{name} afterwards": value for name, value in outcome.left.items() if value is not None}
+    return {**outcome.values, **{f"read {at}": value for at, value in outcome.reads.items()}, **left}
 
 
 def _distance(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
@@ -264,7 +269,9 @@ class Noise:
 
     def __call__(self, machine, op: Op, args) -> None:
         spec = SPECS[op.name]
-        if not spec.rounds:
+        converts = op.name.startswith(("to", "copy_", "foreach_copy_", "setitem"))
+        negates = op.name.startswith(("neg", "foreach_neg"))
+        if not spec.rounds and not converts and not negates:
             return
         touched = [machine.registers[name] for name in op.outs if machine.registers.get(name) is not None]
         for at in spec.writes:
@@ -273,6 +280,12 @@ class Noise:
             touched += [value for name, value in machine.live().items() if name.endswith(".grad")]
         for value in touched:
             with contextlib.suppress(RuntimeError):  # elements share memory
+                if not spec.rounds:
+                    if value.is_floating_point():
+                        self.mark(value.data)
+                    elif value.is_complex() and negates:
+                        self.sign(torch.view_as_real(value.data))
+                    continue
                 self.move(value.data, largest(args) if op.name in _TERMS else 0.0)
                 if value.is_complex() or (op.name in _SIGNS_FREE and value.is_floating_point()):
                     self.sign(torch.view_as_real(value.data) if value.is_complex() else value.data)

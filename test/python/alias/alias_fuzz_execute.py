@@ -193,6 +193,7 @@ class Outcome:
     layouts: dict[str, dict[str, Any]] | None = None  # of what a call returned
     failures: dict[int, BaseException | None] = dataclasses.field(default_factory=dict)
     reads: dict[int, torch.Tensor] = dataclasses.field(default_factory=dict)
+    left: dict[str, torch.Tensor | None] = dataclasses.field(default_factory=dict)  # of arguments and their gradients
     versions: dict[str, int] = dataclasses.field(default_factory=dict)  # of arguments, how much they grew
 
 
@@ -216,8 +217,20 @@ def run_eager(program: Program, round: int, check_hazards=True, after=None) -> O
         facts_of({**given, **live}, None),
         machine.failures,
         machine.reads,
+        left_of(given) if program.mode != "outside" else {},
         {name: value._version - old[name] for name, value in given.items()},
     )
+
+
+def left_of(given: dict[str, torch.Tensor]) -> dict[str, torch.Tensor | None]:
+    """What a call has left in its arguments and their gradients."""
+    found: dict[str, torch.Tensor | None] = {name: value.detach().cpu().clone() for name, value in given.items()}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of tensors that are no leaves
+        gradients = {f"{name}.grad": asked(value, "grad") for name, value in given.items()}
+    for name, value in gradients.items():
+        found[name] = value.detach().cpu().clone() if isinstance(value, torch.Tensor) else None
+    return found
 
 
 def typed(program: Program) -> set[str]:
@@ -282,6 +295,7 @@ class Remote:
         outcome.values = {name: torch.as_tensor(value.value) for name, value in values.items()}
         given = machine.registers
         outcome.layouts = facts_of({**given, **returned}, None)
+        outcome.left = left_of(given)
         outcome.versions = {name: value._version - old[name] for name, value in given.items()}
         return outcome
 
@@ -349,8 +363,10 @@ class Remote:
                         machine.run([op], number)
         live = machine.live()
         facts = facts_of(live, machine.born)
-        values = sojourn.publish([value.detach() for value in live.values()])
+        plain = [value.detach() for value in live.values()]
+        # Reads take what this process knows of a storage, publishes do not.
+        values = [value.cpu() for value in plain] if program.seed % 2 else sojourn.publish(plain)
         layouts = facts_of({**given, **live}, None)
         versions = {name: value._version - old[name] for name, value in given.items()}
         values = dict(zip(live, values))
-        return [Outcome(values, facts, layouts, machine.failures, machine.reads, versions)]
+        return [Outcome(values, facts, layouts, machine.failures, machine.reads, {}, versions)]

@@ -76,7 +76,9 @@ def check(spec: Spec, args: tuple) -> None:
 def _is_finite(x: torch.Tensor) -> bool:
     if not x.is_floating_point() and not x.is_complex():
         return True
-    return bool(x.detach().isfinite().all())
+    parts = torch.view_as_real(x.detach().resolve_conj()) if x.is_complex() else x.detach()
+    # Larger ones may overflow between two roundings.
+    return bool((parts.abs() < torch.finfo(x.dtype).max / 64).all())
 
 
 def _check_write(spec: Spec, target, reads: list[torch.Tensor]) -> None:

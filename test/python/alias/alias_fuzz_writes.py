@@ -53,17 +53,35 @@ with_other("mul", 1)
 with_number("add_number_", 1.5)
 with_number("mul_number_", 1.5)
 with_number("mul_number", 1)
-with_number("fill_", 1.5, None)
 with_number("setitem_all", 0.7, None)
 alone("neg_")
 alone("abs_", 0.7, lambda v: number(v) and not v.is_complex())
-alone("zero_", 1, None)
 alone("sin_", 0.7, real_float)
 alone("logical_not_", 2, lambda v: v.dtype == torch.bool)
 alone("clone", 1, None)
 alone("contiguous", 1, None)
 alone("zeros_like", 0.7, None)
 alone("mean", 0.7, real_float)
+
+
+def filled(p):
+    """A tensor to fill, often an expanded one."""
+    expanded = p.names(lambda v: any(stride == 0 and size > 1 for stride, size in zip(v.stride(), v.shape)))
+    if expanded and p.rng.random() < 0.4:
+        name = p.rng.choice(expanded)
+        return Ref(name), p.registers[name]
+    return p.pick()
+
+
+@choice(1.5)
+def fill_(p):
+    x, value = filled(p)
+    return x, p.number(value)
+
+
+@choice()
+def zero_(p):
+    return (filled(p)[0],)
 
 
 @choice()
