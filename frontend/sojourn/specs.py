@@ -28,7 +28,7 @@ class spec:
     shape: tuple[int, ...]
     dtype: torch.dtype = torch.float32
     is_number: bool = False
-    name: str = ""
+    name: str = dataclasses.field(default="", compare=False)
 
     def __post_init__(self):
         try:

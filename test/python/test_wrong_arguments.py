@@ -367,6 +367,7 @@ CALLS = {
             "shape": [7, "ab", None, Thing(), (1.5,), (-1,), ("x",), (2**70,)],
             "dtype": [*DTYPE, None],
             "is_number": FLAG,
+            "name": [7, None, "a\nb", "ä", "x" * 129, Thing()],
         },
     ),
     "step": Call(lambda w: sojourn.step, lambda w: {}, {"function": [7, "train", Thing()], "replay": FLAG}),
