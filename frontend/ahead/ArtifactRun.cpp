@@ -117,8 +117,11 @@ ArtifactRun::~ArtifactRun() {
 void ArtifactRun::checkInputs(const std::vector<at::Tensor> &inputs) const {
   if (inputs.size() != artifact_.inputs.size()) {
     std::string names;
-    for (const Spec &spec : artifact_.inputs) {
-      names += (names.empty() ? " (" : ", ") + (spec.name.empty() ? "unnamed" : spec.name);
+    const auto isNamed = [](const Spec &spec) { return !spec.name.empty(); };
+    if (std::any_of(artifact_.inputs.begin(), artifact_.inputs.end(), isNamed)) {
+      for (const Spec &spec : artifact_.inputs) {
+        names += (names.empty() ? " (" : ", ") + (isNamed(spec) ? spec.name : "unnamed");
+      }
     }
     raise(ErrorKind::Error, "the compiled step takes " + std::to_string(artifact_.inputs.size()) + " inputs" + names +
                                 (names.empty() ? "" : ")") + ", got " + std::to_string(inputs.size()));
