@@ -289,8 +289,10 @@ Results maskedScatter(Call &c) {
 
 /// The k-th element of the source receives the gradient of the k-th chosen position.
 Results maskedScatterBackward(Call &c) {
-  Term g = c.in("grad_output");
-  Term mask = broadcastTo(toBool(c.in("mask")), g.shape());
+  Term given = c.in("grad_output"), mask = toBool(c.in("mask"));
+  const Shape common = broadcastShapes(given.shape(), mask.shape()); // as masked_select
+  Term g = broadcastTo(given, common);
+  mask = broadcastTo(mask, common);
   Term flat = reshape(mask, {mask.numel()});
   Term rank = cumulative("cumsum", toIndex(flat), 0) - 1.0;
   Shape sizes = c.ints("sizes");

@@ -91,6 +91,16 @@ FOUND = {
         before: r0 = view_as(b2)
         no_grad: mul_number_(b2, 2.0)
     """,
+    "a mask of more dims than the gradient": """
+        seed 9806552
+        b0 = base(float32, (3,), grad=True)
+        b1 = base(complex64, (1, 4))
+        k3 = const(bool, [[[False, True], [False, False], [True, True], [False, False]]])
+        r0 = view_as_real(b1)
+        squeeze_(b1)
+        masked_scatter_(r0, k3, b0)
+        backward([b1], True, True)
+    """,
     "where with out= and no elements": """
         seed 3433
         b1 = base(float32, (0, 1))

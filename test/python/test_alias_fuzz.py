@@ -87,7 +87,7 @@ class Forgetful(Machine):
 
 
 def test_a_bug_is_found_and_shrunken():
-    seed = fresh_seed("alias bug")
+    seed = seed_of_programs()
     remote = Remote(shared_owner().device, Forgetful)
     for number in range(1000):
         verdict = judge(generate(seed + number), remote)

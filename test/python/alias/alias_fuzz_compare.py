@@ -266,6 +266,11 @@ class Noise:
 
     def __init__(self, seed: int):
         self.generator = torch.Generator().manual_seed(seed)
+        self.seed, self.scale = seed, 0.0
+
+    def begin(self, args) -> None:
+        """Before the op, which may write to what it reads."""
+        self.scale = largest(args)
 
     def __call__(self, machine, op: Op, args) -> None:
         spec = SPECS[op.name]
@@ -286,7 +291,7 @@ class Noise:
                     elif value.is_complex() and negates:
                         self.sign(torch.view_as_real(value.data))
                     continue
-                self.move(value.data, largest(args) if op.name in _TERMS else 0.0)
+                self.move(value.data, max(self.scale, largest(args)) if op.name in _TERMS else 0.0)
                 if value.is_complex() or (op.name in _SIGNS_FREE and value.is_floating_point()):
                     self.sign(torch.view_as_real(value.data) if value.is_complex() else value.data)
 
@@ -303,7 +308,9 @@ class Noise:
         bits.copy_(torch.where(x.isnan(), other, bits))
 
     def sign(self, x: torch.Tensor) -> None:
-        signs = torch.randint(0, 2, x.shape, generator=self.generator) * 2 - 1
+        # The first two give all zeros one sign, so that each has been either.
+        both = torch.randint(0, 2, x.shape, generator=self.generator) * 2 - 1
+        signs = torch.full(x.shape, 1 - 2 * self.seed) if self.seed < 2 else both
         x.copy_(torch.where(x == 0, torch.zeros_like(x).copysign(signs), x))
 
     def move(self, x: torch.Tensor, scale: float) -> None:

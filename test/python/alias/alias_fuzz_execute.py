@@ -87,6 +87,8 @@ class Machine:
                 raise Hazard("adds to a gradient whose elements share memory")
             if op.name == "to":
                 check_cast(*args)
+        if self.after is not None:
+            self.after.begin(args)
         try:
             with way_of(op):
                 found = spec.run(*args, **options)
