@@ -60,7 +60,7 @@ def test_programs_of_numpy():
 
 
 def test_programs_are_long_and_have_every_kind():
-    seed = fresh_seed("alias shares")
+    seed = seed_of_programs()
     programs = [generate(seed + number) for number in range(1500)]
     assert statistics.median(len(program.ops) for program in programs) >= 20
     rare = {kind: share for kind, share in shares(programs).items() if share < 0.05}
