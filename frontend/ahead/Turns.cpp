@@ -24,7 +24,7 @@ void Turns::followAll() {
   for (size_t i = 0; i < states_[0].size(); ++i) {
     follow(states_, i);
   }
-  // What a call releases without taking it moves, too, unless later calls have nothing to release there.
+  // Values that a call releases without taking them move, too, unless later calls have nothing to release there.
   for (size_t i = 0; i < releases_[0].size(); ++i) {
     const bool isEverywhere =
         std::all_of(releases_.begin(), releases_.end(), [&](const auto &call) { return i < call.size(); });

@@ -14,7 +14,7 @@
 namespace sojourn::frontend {
 
 /// A run calls values by their handles in the recorded second call. Before each further repetition the value of one
-/// name goes to another: what the second call made replaces what it took, two states change places, the oldest of a
+/// name goes to another: results of the second call replace its states, two states change places, the oldest of a
 /// list comes back as its newest.
 class Turns {
 public:

@@ -9,8 +9,9 @@ namespace sojourn::frontend {
 
 HostContents::Held::Held(const at::Tensor &given)
     : tensor(given.getIntrusivePtr()), storage(given.storage().getWeakStorageImpl()),
-      memory(static_cast<const char *>(given.const_data_ptr())), sizes(given.sizes().vec()),
-      strides(given.strides().vec()), itemBytes(given.element_size()), outer(given.dim()), runBytes(itemBytes) {
+      memory(static_cast<const char *>(given.const_data_ptr())), base(given.storage().data()),
+      storageBytes(given.storage().nbytes()), sizes(given.sizes().vec()), strides(given.strides().vec()),
+      itemBytes(given.element_size()), outer(given.dim()), runBytes(itemBytes) {
   while (outer > 0 && (sizes[outer - 1] == 1 || static_cast<size_t>(strides[outer - 1]) * itemBytes == runBytes)) {
     runBytes *= static_cast<size_t>(sizes[--outer]);
   }
@@ -53,6 +54,9 @@ bool HostContents::Held::isStale() const {
   const auto kept = storage.lock();
   if (!kept || copy.empty()) {
     return false; // the memory of the call itself, which nothing can have changed since, or no element
+  }
+  if (kept->data() != base || kept->nbytes() < storageBytes) {
+    return true; // another view has resized it: the old memory is gone
   }
   const char *then = copy.data();
   return !eachRun(memory, 0, [&](const char *run) {

@@ -31,6 +31,8 @@ private:
     c10::weak_intrusive_ptr<c10::StorageImpl> storage;
     c10::Storage lent; ///< the storage, if its memory is another library's
     const char *memory;
+    const void *base; ///< of the storage, whose memory a view that is gone cannot vouch for
+    size_t storageBytes;
     std::vector<int64_t> sizes, strides;
     size_t itemBytes;
     size_t outer, runBytes; ///< dims that are walked; bytes of one run, which the other dims make up

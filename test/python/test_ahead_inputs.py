@@ -46,7 +46,7 @@ def told(found, wanted, position=0):
     return f"input {position} ({'x y factor'.split()[position]}) is {found}, but the step was compiled for {wanted}"
 
 
-#: What is wrong: of right inputs the wrong ones, and the text.
+#: Wrong inputs, made of right ones, and the text of their error.
 WRONG = {
     "none": (lambda x, y, f: (), "the compiled step takes 3 inputs (x, y, factor), got 0"),
     "missing": (lambda x, y, f: (x, y), "the compiled step takes 3 inputs (x, y, factor), got 2"),

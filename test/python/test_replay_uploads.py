@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Replayed calls upload their own CPU tensors, whatever dtype, shape or layout they arrive in."""
 
+import warnings
+
 import pytest
 import torch
 
@@ -219,6 +221,23 @@ def test_changes_through_other_names(device, seed, name, change):
         if at in (4, 7):
             OTHER_CHANGES[change](weight)
     assert call.replayed >= 3, call.explain()
+
+
+def test_memory_that_another_tensor_resizes(device):
+    """The uploaded view is gone, and the storage has other memory."""
+    base = torch.arange(4.0)
+    call = sojourn.step(replay=True)(lambda x: x * torch.as_strided(base, (3,), (1,)).to(device))
+    plain = sojourn.step(replay=True)(lambda x: x * base.data.to(device))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for at in range(8):
+            if at == 4:
+                base.resize_(1 << 20)
+                base.fill_(5.0)
+                base.resize_(4)
+            x = torch.ones(3).to(device)
+            torch.testing.assert_close(sojourn.publish(call(x)).value, base[:3])
+            torch.testing.assert_close(sojourn.publish(plain(torch.ones(4).to(device))).value, base)
 
 
 def test_memory_that_the_call_allocates(device):
