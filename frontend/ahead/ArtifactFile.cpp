@@ -27,6 +27,13 @@ constexpr uint32_t kArtifactVersion = 4, kPartiesVersion = 5;
 /// From this version on a file ends with its checksum.
 constexpr uint32_t kChecksumSince = 3;
 constexpr size_t kInputNameBytes = 128;
+
+/// Whether error texts may have it.
+bool isShown(const std::string &name) {
+  return name.size() <= kInputNameBytes &&
+         std::all_of(name.begin(), name.end(), [](char c) { return c >= ' ' && c <= '~'; });
+}
+
 /// A file beyond this is no artifact of ours: weights are uploads of `init`, still bounded.
 constexpr std::streamoff kArtifactBytesMax = std::streamoff{1} << 31;
 
@@ -282,6 +289,9 @@ void Artifact::save(const std::string &path) const {
   auto stateOffset = state.step.program.empty() ? flatbuffers::Offset<schema::ArtifactCall>() : callOf(state);
   std::vector<flatbuffers::Offset<schema::ArtifactInput>> inputOffsets;
   for (const Spec &spec : inputs) {
+    if (!isShown(spec.name)) { // of C++: Python's specs are checked
+      raise(ErrorKind::Error, "an input has a name that is too long or not printable");
+    }
     const auto name = spec.name.empty() ? 0 : builder.CreateString(spec.name);
     inputOffsets.push_back(schema::CreateArtifactInput(builder, static_cast<uint8_t>(elementOf(spec.dtype)),
                                                        builder.CreateVector(spec.sizes), spec.number, name));
@@ -404,8 +414,7 @@ Artifact Artifact::load(const std::string &path) {
         bad("an input has an unknown element type or invalid sizes");
       }
       std::string name = input->name() ? input->name()->str() : "";
-      if (name.size() > kInputNameBytes ||
-          std::any_of(name.begin(), name.end(), [](char c) { return c < ' ' || c > '~'; })) {
+      if (!isShown(name)) {
         bad("an input has a name that is too long or not printable");
       }
       artifact.inputs.push_back(
