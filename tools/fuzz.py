@@ -246,7 +246,7 @@ def tell(target, outcome):
 def run_alias(minutes):
     """Random programs of views and writes; whether one differs from eager torch."""
     path = os.pathsep.join([str(ROOT / "build/python"), os.environ.get("PYTHONPATH", "")])
-    command = [sys.executable, str(ALIAS), f"--seconds={60 * minutes:g}"]
+    command = [sys.executable, str(ALIAS), f"--seconds={60 * minutes:g}", f"--workers={len(os.sched_getaffinity(0))}"]
     return subprocess.run(command, cwd=ROOT, env={**os.environ, "PYTHONPATH": path}).returncode != 0
 
 

@@ -57,22 +57,22 @@ void checkParametersFit(const OpInfo &info, Args args, c10::ArrayRef<OutputMeta>
   }
 }
 
-/// An empty `out` grows: in the storage that it is a window of where that has room, as eager's does, else in a new one.
+/// An empty `out` grows, as eager's does: in the storage that it is a window of where that has room, else in a new one,
+/// which no other tensor sees.
 void resizeOut(const OpInfo &info, const at::Tensor &target, const OutputMeta &meta) {
   RemoteTensorImpl *impl = remoteImpl(target);
   const auto &storage = impl->remoteStorage();
-  const int64_t held = c10::multiply_integers(storage->sizes);
-  if (held > 0 && target.scalar_type() == storage->dtype) {
-    const int64_t needed = c10::multiply_integers(meta.sizes);
-    if (impl->storage_offset() + needed <= held) {
-      impl->changeLayout(meta.sizes, meta.strides, impl->storage_offset());
-      return;
-    }
-    if (storage.use_count() > 1) {
-      fail(ErrorKind::Unsupported, info,
-           "out= is an empty window of a tensor of " + std::to_string(held) + " elements, but " +
-               std::to_string(needed) + " do not fit behind its offset; pass a separate empty tensor");
-    }
+  const int64_t needed = c10::multiply_integers(meta.sizes);
+  const int64_t held = c10::multiply_integers(storage->sizes) * static_cast<int64_t>(c10::elementSize(storage->dtype)) /
+                       static_cast<int64_t>(target.itemsize()); // of its own dtype, which a typed view changes
+  if (needed == 0 || impl->storage_offset() + needed <= held) {
+    impl->changeLayout(meta.sizes, meta.strides, impl->storage_offset());
+    return;
+  }
+  if (storage.use_count() > 1 || impl->storage_offset() > 0) {
+    fail(ErrorKind::Unsupported, info,
+         "out= is an empty window of a tensor of " + std::to_string(held) + " elements, but " + std::to_string(needed) +
+             " do not fit behind its offset; pass a separate empty tensor");
   }
   at::Tensor fresh = at::empty_strided(meta.sizes, meta.strides, target.options());
   impl->changeStorage(remoteImpl(fresh)->remoteStorage());

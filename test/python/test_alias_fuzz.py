@@ -19,6 +19,8 @@ from alias_fuzz_generate import KINDS, generate, shares
 from alias_fuzz_ops import CONTROLS, SPECS
 from alias_fuzz_program import parse
 from alias_fuzz_shrink import shrink
+from alias_fuzz_totals import Totals
+from alias_fuzz_workers import Progress, Workers
 
 SECONDS = 4
 # Each alias bug of test/mutants is found by so many programs.
@@ -111,7 +113,7 @@ VALUES = """
 """
 
 
-@pytest.mark.parametrize("mode", ["step", "repeat", "replay", "loop", "outside"])
+@pytest.mark.parametrize("mode", ["step", "repeat", "replay", "loop", "outside", "failing"])
 def test_modes_see_a_difference(mode):
     """An owner that loses every write to a view: each mode compares what such writes reach."""
 
@@ -137,3 +139,53 @@ def test_replays_are_replayed():
     for mode in ("replay", "loop"):
         assert judge(parse(f"mode {mode}\nseed 3\n{VALUES}"), remote).kind == "same"
     assert remote.replayed == 4 and remote.traced == 4
+
+
+def ends_at_some(sender, seeds, path):
+    """A batch of a worker: seeds 3 and 5 end its process."""
+    totals, progress = Totals(), Progress(path)
+    for done, seed in enumerate(seeds):
+        progress.write(seed, done)
+        if seed in (3, 5):
+            os._exit(1)
+        totals.verdicts["same"] += 1
+    sender.send(totals)
+
+
+def ends_in_torch(seed):
+    """Seed 3 ends eager torch too."""
+    os._exit(1 if seed == 3 else 0)
+
+
+def test_programs_that_end_their_process(tmp_path):
+    """They are told, and the others of the batch count once."""
+    workers = Workers(2, ends_at_some, ends_in_torch, tmp_path, ())
+    totals = workers.all(iter([[1, 2, 3], [4, 5, 6, 7]]), None)
+    assert (totals.programs, totals.torch_died, totals.died) == (5, [3], [5])
+    assert totals.failed
+
+
+STEP_THAT_RAISES = """
+    mode failing
+    seed {seed}
+    b0 = base(float32, (4,))
+    no_grad: r0 = cut(b0, 0, 1, 3, 1)
+    no_grad: add_number_(r0, 1)
+    fail()
+    r0 = mul_number(b0, 2)
+"""
+
+
+class Commits(Remote):
+    """Its steps commit where they ought to fail."""
+
+    def fail(self, program, machine, parts):
+        self.machine(machine.registers, False).run(parts.failing, len(parts.before))
+
+
+@pytest.mark.parametrize("seed", [4, 5])  # with arguments that are sent before, and not
+def test_steps_that_raise(seed):
+    program = parse(STEP_THAT_RAISES.format(seed=seed))
+    assert judge(program, Remote(shared_owner().device)).kind == "same"
+    verdict = judge(program, Commits(shared_owner().device))
+    assert (verdict.kind, verdict.category) == ("difference", "value"), verdict

@@ -197,12 +197,18 @@ def test_results_into_empty_windows(device):
         x = torch.zeros(4, device=place)
         torch.add(torch.ones(2, device=place), 1, out=x[1:1])
         assert x.tolist() == [0, 2, 2, 0]
+        wide = torch.zeros(2, dtype=torch.float64, device=place)
+        torch.add(torch.ones(2, device=place), 1, out=wide.view(torch.float32)[1:1])
+        assert wide.view(torch.float32).tolist() == [0, 2, 2, 0]
     for size in (1, 4, 5):
         assert torch.equal(torch.fft.fftfreq(size, 0.5, device=device).cpu(), torch.fft.fftfreq(size, 0.5))
         assert torch.equal(torch.fft.rfftfreq(size, device=device).cpu(), torch.fft.rfftfreq(size))
     x = torch.zeros(4, device=device)
     with pytest.raises(sojourn.Unsupported, match="do not fit behind its offset"):
         torch.add(torch.ones(9, device=device), 1, out=x[2:2])
+    empty = torch.zeros(0, device=device)
+    with pytest.raises(sojourn.Unsupported, match="empty window of a tensor of 0 elements"):
+        torch.add(torch.ones(2, device=device), 1, out=empty.view(-1))
 
 
 INDEX = torch.zeros(4, 4, dtype=torch.int64)

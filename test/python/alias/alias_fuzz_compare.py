@@ -11,7 +11,7 @@ import traceback
 import torch
 from alias_fuzz_execute import Outcome, Remote, groups, run_eager
 from alias_fuzz_memory import Hazard
-from alias_fuzz_ops import SPECS
+from alias_fuzz_ops import CONTROLS, SPECS
 from alias_fuzz_program import Op, Program
 
 import sojourn
@@ -21,18 +21,22 @@ import sojourn
 _ADDED = (
     "torch adds gradients in place where it alone holds a tensor's memory, which keeps other strides of dims of size 1"
 )
+_COUNTED = "a step that raises counts its writes, so that views made under no_grad refuse gradients"
 KNOWN = [
     ("stride of dims of size 1", "", "", _ADDED),
     ("failure RuntimeError for nothing", r"self.stride\(.*\) must be .* to view", "grad|backward", _ADDED),
+    ("failure RuntimeError for nothing", "created in no_grad mode", "^fail$", _COUNTED),
+    ("fact is_leaf", "is_leaf is RuntimeError", "^fail$", _COUNTED),
 ]
 # These promise no sign of zero, as all arithmetic of complex numbers.
 _SIGNS_FREE = {
-    "clamp_", "sum", "sum_out", "mean", "cumsum", "matmul", "backward", "grad", "index_add_", "index_put_", "scatter_add_",
+    "clamp_", "sum", "sum_out", "fresh_out", "empty_out", "mean", "cumsum", "matmul", "backward", "grad", "index_add_", "index_put_", "scatter_add_",
 }  # fmt: skip
 # These round between their operands, so that a result may be off by a rounding of what was larger.
 _TERMS = {
     "add", "sub", "add_", "sub_", "addcmul_", "lerp_", "foreach_add_", "foreach_addcmul_", "foreach_lerp_", "matmul", "sum",
     "sum_out", "mean", "cumsum", "index_add_", "index_put_", "scatter_add_", "backward", "grad", "add_out", "iadd_slice",
+    "fresh_out", "empty_out",
 }  # fmt: skip
 _REFUSALS_MOST = 6  # of one program; each is taken out
 _NOISES = 6
@@ -150,6 +154,8 @@ def _compare_values(program: Program, round: int, where, ours: Outcome, theirs: 
 def _compare_failures(program, where, ours: Outcome, theirs: Outcome) -> Verdict | None:
     for at in sorted({*ours.failures, *theirs.failures}):
         a, b = ours.failures.get(at, False), theirs.failures.get(at, False)
+        if program.ops[at].name in CONTROLS:
+            continue  # what it reads is missing, or the step it is in reads nothing
         if b and SPECS[program.ops[at].name].group == "foreach":
             return Verdict("hazard", "a list of which eager has done a part")
         if (a is None and b is None) or (a and b and isinstance(a, type(b))):

@@ -17,7 +17,7 @@ from alias_fuzz_program import Base, Op, Program, Ref
 
 import sojourn
 
-ROUNDS = {"step": 1, "repeat": 3, "replay": 4, "loop": 4, "outside": 1}
+ROUNDS = {"step": 1, "repeat": 3, "replay": 4, "loop": 4, "outside": 1, "failing": 1}
 _PER_TRIP = 2
 
 
@@ -199,19 +199,36 @@ class Outcome:
     versions: dict[str, int] = dataclasses.field(default_factory=dict)  # of arguments, how much they grew
 
 
-def parts_of(program: Program) -> tuple[list[Op], list[Op]]:
-    """The ops before the step and in it."""
+class Failing(Exception):
+    """Raised in a step."""
+
+
+@dataclasses.dataclass
+class Parts:
+    before: list[Op]
+    failing: list[Op]  # of a step that raises at its end
+    ops: list[Op]
+
+    @property
+    def first(self) -> int:
+        """The number of the first op of the step."""
+        return len(self.before) + len(self.failing)
+
+
+def parts_of(program: Program) -> Parts:
+    """The ops before the step, in a step that fails, and in it."""
     count = next((at for at, op in enumerate(program.ops) if op.way != "before"), len(program.ops))
-    return program.ops[:count], program.ops[count:]
+    end = next((at + 1 for at, op in enumerate(program.ops) if op.name == "fail"), count)
+    return Parts(program.ops[:count], program.ops[count:end], program.ops[end:])
 
 
 def run_eager(program: Program, round: int, check_hazards=True, after=None) -> Outcome:
     values = inputs_of(program, round)
     machine = Machine(placed(program, values, "cpu"), check_hazards, after)
-    before, ops = parts_of(program)
-    machine.run(before)
+    parts = parts_of(program)
+    machine.run(parts.before)
     given, old = dict(machine.registers), {k: v._version for k, v in machine.registers.items()}
-    machine.run(ops, len(before))
+    machine.run(parts.ops, parts.first)
     live = machine.live()
     return Outcome(
         {name: value.detach().clone() for name, value in live.items()},
@@ -257,7 +274,9 @@ class Remote:
         self.reasons: collections.Counter[str] = collections.Counter()  # of programs that were never replayed
 
     def run(self, program: Program) -> list[Outcome]:
-        runs = {"step": self._steps, "repeat": self._steps, "replay": self._replay, "loop": self._loop}
+        runs = {
+            "step": self._steps, "repeat": self._steps, "failing": self._steps, "replay": self._replay, "loop": self._loop,
+        }  # fmt: skip
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             return runs.get(program.mode, self._outside)(program, ROUNDS[program.mode])
@@ -266,12 +285,28 @@ class Remote:
         """The registers before the step."""
         machine = self.machine(placed(program, inputs_of(program, round), self.device), False)
         machine.is_remote = True
-        machine.run(parts_of(program)[0])
+        parts = parts_of(program)
+        machine.run(parts.before)
+        if parts.failing:
+            self.fail(program, machine, parts)
         return machine
+
+    def fail(self, program: Program, machine: Machine, parts: Parts) -> None:
+        """Runs a step that raises, on the same tensors. Only their versions tell of it."""
+        if program.seed % 2:
+            sojourn.flush()
+        old = {name: value._version for name, value in machine.registers.items()}
+        lost = self.machine(machine.registers, False)
+        lost.is_remote = True
+        with contextlib.suppress(Failing), sojourn.step():
+            lost.run(parts.failing, len(parts.before))
+            raise Failing
+        for name, value in machine.registers.items():
+            machine.born[name] += value._version - old[name]
 
     def _function(self, program: Program, born: list[Machine]):
         """A function of the step's arguments. Each run appends to `seen`."""
-        before, ops = parts_of(program)
+        parts = parts_of(program)
         names = list(born[0].registers)
         seen: list[Outcome] = []
         kept_back = typed(program) if program.mode in ("replay", "loop") else set()
@@ -280,7 +315,7 @@ class Remote:
             machine = self.machine(dict(zip(names, tensors)), False)
             machine.born = dict(born[len(seen)].born) if len(seen) < len(born) else machine.born
             machine.failures |= born[0].failures
-            machine.run(ops, len(before))
+            machine.run(parts.ops, parts.first)
             live = machine.live()
             seen.append(Outcome({}, facts_of(live, machine.born), None, machine.failures, machine.reads))
             # Some views refuse every use of their gradient, and a replay returns no graph.
@@ -349,11 +384,11 @@ class Remote:
 
     def _outside(self, program: Program, rounds: int) -> list[Outcome]:
         machine = self.arguments(program, 0)
-        before, ops = parts_of(program)
+        parts = parts_of(program)
         old = {name: value._version for name, value in machine.registers.items()}
         given = dict(machine.registers)
         pieces: list[list[tuple[int, Op]]] = [[]]
-        for number, op in enumerate(ops, len(before)):
+        for number, op in enumerate(parts.ops, parts.first):
             pieces[-1].append((number, op))
             if op.name == "boundary":
                 pieces.append([])

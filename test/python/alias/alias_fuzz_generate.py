@@ -15,8 +15,19 @@ from alias_fuzz_ops import CONTROLS, SPECS
 from alias_fuzz_program import Base, Op, Program, Ref
 
 KINDS = sorted(CHOICES)
-_BEFORE = ("cut", "narrow", "transpose", "select", "view_as", "as_strided", "detach", "view_width", "view_dtype")
-_MODES = {"step": 9, "repeat": 2, "replay": 3, "loop": 2, "outside": 5}
+_BEFORE = (
+    "cut",
+    "narrow",
+    "transpose",
+    "select",
+    "view_as",
+    "as_strided",
+    "detach",
+    "view_width",
+    "view_dtype",
+    "fill_grad",
+)
+_MODES = {"step": 9, "repeat": 2, "replay": 3, "loop": 2, "outside": 5, "failing": 2}
 _DTYPES = {
     torch.float32: 10, torch.float64: 5, torch.int64: 3, torch.int32: 2, torch.float16: 1, torch.bfloat16: 1,
     torch.uint8: 1, torch.int16: 1, torch.bool: 1.5, torch.complex64: 3,
@@ -36,6 +47,8 @@ _NOT_REPLAYED = {
     "fresh_out",
 }
 _ONLY_OUTSIDE = {"read", "flush", "boundary"}
+# A step that raises does not take these back.
+_NOT_UNDONE = {"set_grad", "fill_grad", "requires_grad_", "retain_grad", "detach_"}
 
 
 def generate(seed: int, kinds: list[str] | None = None) -> Program:
@@ -56,7 +69,7 @@ class _Maker:
         self.machine = Machine(values, check_hazards=True)
         self.pool = Pool(rng, self.machine.registers, [])
         self.pool.add_constant = self.add_constant
-        self.made = 0
+        self.made, self.fails = 0, False
 
     def base(self, number: int) -> Base:
         (dtype,) = self.rng.choices(list(_DTYPES), list(_DTYPES.values()))
@@ -77,9 +90,33 @@ class _Maker:
         kinds = [kind for kind in kinds if self.program.mode == "outside" or kind not in _ONLY_OUTSIDE]
         if self.program.mode in ("replay", "loop") and self.rng.random() < 0.9:
             kinds = [kind for kind in kinds if kind not in _NOT_REPLAYED]
+        if self.program.mode == "failing":
+            self.fail([kind for kind in kinds if kind not in _NOT_UNDONE])
+        self.extend(kinds, self.rng.randint(18, 40))
+        self.program.inputs += self.pool.constants
+        return self.program
+
+    def fail(self, kinds: list[str]) -> None:
+        """Adds a step that raises, whose results nobody sees."""
+        kept = self.machine
+        self.use(Machine(placed(self.program, inputs_of(self.program, 0), "cpu"), check_hazards=True))
+        self.machine.registers.update({name: value for name, value in kept.registers.items() if name[0] == "k"})
+        self.machine.run(self.program.ops)
+        self.fails = True
+        self.extend(kinds, self.rng.randint(4, 14))
+        self.fails = False
+        kept.registers.update({name: value for name, value in self.machine.registers.items() if name[0] == "k"})
+        self.use(kept)
+        self.program.ops.append(Op("fail"))
+
+    def use(self, machine: Machine) -> None:
+        self.machine, self.pool.registers = machine, machine.registers
+
+    def extend(self, kinds: list[str], count: int) -> None:
+        """Adds so many ops."""
         weights = [WEIGHTS[kind] for kind in kinds]
-        target, way, left = len(self.program.ops) + self.rng.randint(18, 40), "", 0
-        for _ in range(40 * target):
+        target, way, left = len(self.program.ops) + count, "", 0
+        for _ in range(40 * count):
             if len(self.program.ops) >= target:
                 break
             if not left:
@@ -88,8 +125,6 @@ class _Maker:
             left -= self.add(kind, way)
             if len(self.pool.names()) > _LIVE_MOST:
                 self.add("drop", "")
-        self.program.inputs += self.pool.constants
-        return self.program
 
     def add(self, kind: str, way: str) -> bool:
         """Adds an op of the kind, unless none suits."""
@@ -98,6 +133,8 @@ class _Maker:
         except (Unfit, IndexError, ValueError, RuntimeError):
             return False
         args, options = chosen if len(chosen) == 2 and isinstance(chosen[1], dict) else (chosen, {})
+        if self.fails and (SPECS[kind].writes if kind in SPECS else False):
+            way = "no_grad"  # a graph that a write makes would stay
         op = Op(kind, tuple(args), options, (), way)
         if kind in CONTROLS:
             self.machine.one(len(self.program.ops), op)
@@ -135,7 +172,7 @@ class _Maker:
         spec = SPECS[op.name]
         quiet = ("set_data", "own view in place")
         return not spec.writes and spec.group not in quiet and op.name not in (
-            "backward", "set_grad", "requires_grad_", "retain_grad"
+            "backward", "set_grad", "fill_grad", "requires_grad_", "retain_grad"
         )  # fmt: skip
 
     def tame(self, op: Op) -> None:

@@ -180,7 +180,9 @@ _add(
     sum_out=lambda out, a, dim: torch.sum(a, dim, out=out),
     cat_out=lambda out, parts, dim: torch.cat(parts, dim, out=out),
 )
-_add("out=", fresh_out=lambda a, b: torch.add(a, b, out=torch.empty(0, dtype=a.dtype, device=a.device)))
+_add("out=", rounds=True, fresh_out=lambda a, b: torch.add(a, b, out=torch.empty(0, dtype=a.dtype, device=a.device)))
+# An empty window takes the shape of the result, and with it the memory behind its offset.
+_add("out=", rounds=True, empty_out=lambda x, dim, start, a, b: torch.add(a, b, out=x.narrow(dim, start, 0)))
 _add(
     "foreach",
     (0,),
@@ -231,8 +233,10 @@ _add(
 _add(
     "autograd",
     set_grad=_set_grad,
+    fill_grad=lambda x, value: _set_grad(x, torch.full_like(x, value, requires_grad=False)),
     requires_grad_=lambda x, on: x.requires_grad_(on),
     retain_grad=lambda x: x.retain_grad(),
 )
-# What the executor does itself: a register dies, a value is read, the pending work is sent, a step begins or ends.
-CONTROLS = {"drop", "read", "flush", "boundary"}
+# What the executor does itself: a register dies, a value is read, the pending work is sent, a step begins or ends, and
+# the step raises.
+CONTROLS = {"drop", "read", "flush", "boundary", "fail"}

@@ -25,7 +25,7 @@ DTYPES = {
         torch.uint8, torch.bool, torch.complex64, torch.complex128,
     )
 }  # fmt: skip
-MODES = ("step", "repeat", "replay", "loop", "outside")
+MODES = ("step", "repeat", "replay", "loop", "outside", "failing")
 # How an op runs: as it is, without gradients, with gradients inside of that, or before the step (without gradients).
 WAYS = ("", "no_grad", "enable_grad", "before")
 

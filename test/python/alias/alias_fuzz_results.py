@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import torch
 from alias_fuzz_choices import Unfit, choice, has_dims, suits
+from alias_fuzz_memory import same_storage
 from alias_fuzz_program import DTYPES, Ref
 from alias_fuzz_writes import number, real_float
 
@@ -64,6 +65,20 @@ def cat_out(p):
 def fresh_out(p):
     a, value = out_of(p)
     return a, plain_alike(p, value)
+
+
+@choice(2)
+def empty_out(p):
+    """Mostly with room behind the window; beyond that the storage would grow."""
+    x, value = out_of(p, lambda v: number(v) and v.dim())
+    dim = p.dim(value)
+    start = p.rng.randint(0, value.size(dim))
+    room = value.untyped_storage().nbytes() // value.element_size() - value.narrow(dim, start, 0).storage_offset()
+    has_room = p.rng.random() < 0.95
+    apart = lambda v: v.dtype == value.dtype and not v.requires_grad and not same_storage(v, value)
+    a, found = p.pick(lambda v: apart(v) and (v.numel() <= room or not has_room))
+    b = p.names(lambda v: apart(v) and suits(v.shape, found.shape))
+    return x, dim, start, a, Ref(p.rng.choice(b))
 
 
 def several(p, fits, most=3):
@@ -241,6 +256,12 @@ def set_grad(p):
     return x, Ref(p.rng.choice(same))
 
 
+@choice(2)
+def fill_grad(p):
+    x, value = p.pick(lambda v: v.is_leaf and v.requires_grad)
+    return x, p.number(value)
+
+
 @choice(1.3)
 def requires_grad_(p):
     x, _ = p.pick(lambda v: v.is_leaf and (v.is_floating_point() or v.is_complex()))
@@ -272,4 +293,9 @@ def flush(p):
 
 @choice(2.5)
 def boundary(p):
+    return ()
+
+
+@choice(0)
+def fail(p):
     return ()
