@@ -20,6 +20,9 @@ std::optional<Flight> Flight::take(const std::shared_ptr<Session> &session, bool
   if (!offline && session->offline()) {
     raise(ErrorKind::Error, "an offline device only records: use sojourn.compile, or connect to an owner");
   }
+  if (offline) {
+    open->dropUnusedUploads(); // an artifact holds what its steps use
+  }
   Flight flight(session, thread.take(*session));
   flight.recording->isUnderway = true;
   return flight;

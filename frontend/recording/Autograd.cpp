@@ -6,12 +6,27 @@
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/functorch/DynamicLayer.h>
 #include <torch/csrc/autograd/custom_function.h>
+#include <torch/csrc/autograd/input_metadata.h>
+#include <torch/csrc/autograd/variable.h>
 #include <torch/library.h>
 
 namespace sojourn::frontend {
 
 bool needsOps(const at::Tensor &tensor) {
   return at::functorch::maybeCurrentDynamicLayer().has_value() || tensor._fw_grad(/*level=*/0).defined();
+}
+
+void renewAccumulator(const at::Tensor &tensor) {
+  namespace autograd = torch::autograd;
+  const auto accumulator = autograd::impl::try_get_grad_accumulator(tensor);
+  if (!accumulator) {
+    return;
+  }
+  const autograd::InputMetadata &known = accumulator->input_metadata(0);
+  if (!known.is_same_shape(tensor) || known.dtype() != tensor.dtype()) {
+    autograd::impl::set_grad_accumulator(tensor,
+                                         c10::weak_intrusive_ptr<autograd::Node>(c10::intrusive_ptr<autograd::Node>()));
+  }
 }
 
 namespace {

@@ -137,9 +137,12 @@ struct References final : TraceVisitor {
 
 } // namespace
 
-bool isUsed(const Trace &trace, int64_t id) {
-  const std::vector<size_t> positions = References(trace.words).positions;
-  return std::any_of(positions.begin(), positions.end(), [&](size_t at) { return trace.words[at] == id; });
+std::vector<bool> usedIds(const Trace &trace) {
+  std::vector<bool> used(static_cast<size_t>(trace.storageCount));
+  for (size_t at : References(trace.words).positions) {
+    used[static_cast<size_t>(trace.words[at])] = true;
+  }
+  return used;
 }
 
 size_t dropInput(Trace &trace, int64_t id) {

@@ -20,8 +20,8 @@ struct PrunedTrace {
 /// every later op that reads what these made. Later ops keep their order, slots and seeds theirs.
 PrunedTrace pruneTrace(const Trace &trace, size_t op);
 
-/// Whether an op of `trace` takes the storage of this id.
-bool isUsed(const Trace &trace, int64_t id);
+/// By id: whether an op of `trace` takes the storage.
+std::vector<bool> usedIds(const Trace &trace);
 
 /// Takes input `id`, which no op uses, out of `trace` (without its Outputs record), in place: later ids are one less.
 /// Returns where its words began among those of the inputs.

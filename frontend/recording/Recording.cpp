@@ -4,6 +4,7 @@
 #include "frontend/recording/Recording.h"
 
 #include "dialect/Signature.h"
+#include "frontend/recording/Autograd.h"
 #include "frontend/recording/Prune.h"
 
 #include <algorithm>
@@ -38,6 +39,7 @@ void Recording::undoChanges(size_t from) {
   for (size_t i = changes_.size(); i-- > from;) {
     if (auto tensor = changes_[i].tensor.lock()) {
       tensor->restore(*changes_[i].before);
+      renewAccumulator(at::Tensor(tensor));
     }
   }
   changes_.erase(changes_.begin() + static_cast<std::ptrdiff_t>(from), changes_.end());
@@ -145,11 +147,17 @@ bool Recording::letGo(Storage &storage) {
   writeWords();
   const Storage::Place *place = storage.placeIn(*this);
   auto isPublished = [&](auto &entry) { return entry.first.get() == &storage; };
-  if (place->written || isUsed(trace, place->id) || std::any_of(publishes.begin(), publishes.end(), isPublished)) {
+  if (place->written || usedIds(trace)[static_cast<size_t>(place->id)] ||
+      std::any_of(publishes.begin(), publishes.end(), isPublished)) {
     return false;
   }
   const int64_t id = place->id;
   leave(storage, *this);
+  dropUpload(id);
+  return true;
+}
+
+void Recording::dropUpload(int64_t id) {
   const size_t upload = inputOf(trace, id).second;
   eraseAt(uploads, upload);
   eraseAt(uploadInputs, upload);
@@ -165,7 +173,26 @@ bool Recording::letGo(Storage &storage) {
     }
   }
   tables.dropId(id);
-  return true;
+}
+
+void Recording::dropUnusedUploads() {
+  writeWords();
+  const std::vector<bool> used = usedIds(trace);
+  std::vector<int64_t> dropped;
+  for (size_t at = 0, upload = 0; at < trace.inputs.size(); at += 4 + 2 * static_cast<size_t>(trace.inputs[at + 3])) {
+    if (inputKindOf(trace.inputs[at + 1]) != InputKind::Upload) {
+      continue;
+    }
+    const auto id = static_cast<size_t>(trace.inputs[at]);
+    if (uploadInputs[upload++] < 0 && !storages[id] && !used[id]) {
+      dropped.push_back(trace.inputs[at]);
+    }
+  }
+  // The last first: the ids after a dropped one decrease.
+  std::sort(dropped.begin(), dropped.end(), std::greater<>());
+  for (int64_t id : dropped) {
+    dropUpload(id);
+  }
 }
 
 void Recording::wasSent(int64_t id, uint64_t handle) {

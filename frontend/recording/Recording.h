@@ -122,6 +122,9 @@ public:
   bool rollback(const Reason &reason);
   /// Forgets an upload that nothing here uses: it enters another thread's trace, and travels with that. Whether it did.
   bool letGo(Storage &storage);
+  /// Forgets uploads that no op uses and no tensor holds any more, such as a count that an average of weights uploads
+  /// and does not read.
+  void dropUnusedUploads();
   /// Another thread's step has sent what was an upload here.
   void wasSent(int64_t id, uint64_t handle);
   /// Drops op record `op` and whatever depends on it; the rest stays.
@@ -149,6 +152,7 @@ private:
   [[noreturn]] void raiseUnsent(bool written) const;
   void undoChanges(size_t from);
   void lose(Storage &storage, const Reason &reason);
+  void dropUpload(int64_t id);
 
   RemoteDevice &device_;        ///< outlives what is recorded
   std::vector<Change> changes_; ///< of tensor objects since the trace began, oldest first

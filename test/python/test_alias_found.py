@@ -101,6 +101,24 @@ FOUND = {
         masked_scatter_(r0, k3, b0)
         backward([b1], True, True)
     """,
+    "the shape of gradients after a step that raises": """
+        seed 90083518
+        b1 = base(float32, (1,))
+        b3 = base(float32, (3, 1), grad=True)
+        r0 = expand(b3, (3, 0))
+        no_grad: squeeze_(b3)
+        fail()
+        set_data(b3, b1)
+        backward([b3], False, True)
+    """,
+    "an empty window of a typed view": """
+        seed 80001541
+        b0 = base(float32, (1,))
+        b2 = base(float64, (1, 1, 2))
+        r0 = view_dtype(b2, complex64)
+        r1 = real(r0)
+        r2 = empty_out(r1, 2, 1, b0, b0)
+    """,
     "where with out= and no elements": """
         seed 3433
         b1 = base(float32, (0, 1))

@@ -42,9 +42,9 @@ class Form:
         if self.schedule is not None:
             self.script.schedule = types.SimpleNamespace(step=lambda: None)  # the rate comes with the batch
         self.left: dict = {"model": self.script.model}
-        self.average = getattr(self.script, "average", None)
-        if self.average is not None:
-            self.left["average"] = self.average
+        average = getattr(self.script, "average", None)
+        if average is not None:
+            self.left["average"] = average
         self._set_groups(capturable=True)
 
     def _set_groups(self, **options):
@@ -79,10 +79,6 @@ class Form:
         batches = [tuple(given[at : at + size]) for at in range(0, len(given), size)]
         self.script.data = batches * 2 if self.case.batches == 1 else batches
         loss = self.script.step(self.case.number).detach()
-        if self.average is not None and not self.is_eager:
-            self.average.n_averaged.fill_(
-                1
-            )  # torch sends this count with each step, and no average of this kind reads it
         for at, optimizer in enumerate(self.script.optimizers):
             for index, held in optimizer.state_dict()["state"].items():
                 self.left |= {f"optimizer {at} {index} {key}": x for key, x in held.items()}

@@ -39,7 +39,7 @@ _TERMS = {
     "fresh_out", "empty_out",
 }  # fmt: skip
 _REFUSALS_MOST = 6  # of one program; each is taken out
-_NOISES = 6
+_NOISES = 24
 
 
 @dataclasses.dataclass
@@ -324,6 +324,8 @@ class Noise:
         if x.is_floating_point():
             self.mark(x)
             signs = torch.randint(-1, 2, x.shape, generator=self.generator).double()
+            if self.seed % 2:  # of any size, for bits that an op shifts out
+                signs = torch.rand(x.shape, generator=self.generator, dtype=torch.float64) * 2 - 1
             info = torch.finfo(x.dtype)
             least = (x != 0).double() * (info.eps * info.smallest_normal)  # of numbers too small for a relative one
             moved = x.double() * (1 + info.eps * signs) + least * signs + info.eps * scale * signs
