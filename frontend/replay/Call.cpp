@@ -56,13 +56,19 @@ bool Watched::isAt(std::string_view places) const {
   return isSame && places.empty();
 }
 
+namespace {
+
+bool isTrained(const at::Tensor &tensor) { return tensor.requires_grad() && tensor.is_leaf(); }
+
+} // namespace
+
 CallEntry::CallEntry(std::vector<at::Tensor> arguments, std::shared_ptr<const Watched> watched)
     : watched_(std::move(watched)) {
   tensors_.arguments = std::move(arguments);
   tensors_.leaves = watched_->parameters();
   for (const at::Tensor &argument : tensors_.arguments) {
     unpackBeforeStep(argument);
-    if (argument.requires_grad() && argument.is_leaf()) {
+    if (isTrained(argument)) {
       tensors_.leaves.push_back(argument);
     }
   }
@@ -73,10 +79,21 @@ CallEntry::CallEntry(std::vector<at::Tensor> arguments, std::shared_ptr<const Wa
 
 void CallEntry::watch(const std::optional<std::vector<at::Generator>> &given) {
   for (const at::Tensor &argument : tensors_.arguments) {
+    areTrained_.push_back(isTrained(argument));
     gradients_.push_back(argument.requires_grad() ? at::Tensor() : argument.grad());
   }
   generators_.emplace(given.value_or(std::vector<at::Generator>()));
   areAllKnown_ = given.has_value();
+}
+
+bool CallEntry::hasSetRequirements() const {
+  for (size_t i = 0; i < areTrained_.size(); ++i) {
+    const at::Tensor &argument = tensors_.arguments[i];
+    if (areTrained_[i] ? !argument.requires_grad() : isTrained(argument)) {
+      return true;
+    }
+  }
+  return false;
 }
 
 bool CallEntry::hasSetGradients() const {
@@ -168,6 +185,8 @@ std::shared_ptr<CapturedCall> CapturedCall::capture(const CallEntry &entry, cons
   if (call->obstacle.empty()) {
     call->obstacle = entry.obstacleOf(seeds, from);
   }
+  unless(!entry.hasSetRequirements(),
+         "it changes whether an argument requires a gradient; call requires_grad_ before the step");
   unless(!entry.hasSetGradients(), "it sets the gradient of an argument that requires none; set it after the step");
   auto isReturned = [&](size_t segment, size_t at) {
     return std::find(call->published_.begin(), call->published_.end(), Place(segment, at)) != call->published_.end();

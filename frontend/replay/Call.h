@@ -65,6 +65,8 @@ public:
   std::string obstacleOf(const std::vector<uint64_t> &seeds, const std::vector<at::Generator> &from) const;
   /// Whether an argument that requires no gradient has another one now: no replay would give it.
   bool hasSetGradients() const;
+  /// Whether an argument has begun or ceased to require a gradient, as a leaf: likewise.
+  bool hasSetRequirements() const;
 
 private:
   CallTensors tensors_;
@@ -72,6 +74,7 @@ private:
   std::optional<WatchedGenerators> generators_;
   bool areAllKnown_ = false;
   std::vector<at::Tensor> gradients_; ///< by argument
+  std::vector<bool> areTrained_;      ///< by argument: a leaf that requires a gradient
 };
 
 /// What a repetition returns, in the order of the captured call; gradients change when it settles.

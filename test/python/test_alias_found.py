@@ -111,6 +111,19 @@ FOUND = {
         set_data(b3, b1)
         backward([b3], False, True)
     """,
+    "an argument that begins to require a gradient": """
+        seed 91009911
+        b0 = base(float32, (1,), grad=True)
+        before: r0 = detach(b0)
+        requires_grad_(r0, True)
+        fill_grad(r0, 0)
+    """,
+    "an argument that ceases to require a gradient": """
+        seed 5
+        b0 = base(float32, (2,), grad=True)
+        requires_grad_(b0, False)
+        mul_number_(b0, 2.0)
+    """,
     "an empty window of a typed view": """
         seed 80001541
         b0 = base(float32, (1,))

@@ -356,6 +356,21 @@ def test_an_argument_that_gets_a_gradient(device, seed):
     assert call.replayed == 0
 
 
+@pytest.mark.parametrize("begins", [True, False])
+def test_an_argument_that_requires_another_gradient(device, seed, begins):
+    @sojourn.step(replay=True)
+    def call(x, y):
+        x.requires_grad_(begins)
+        return y + 1
+
+    with pytest.warns(UserWarning, match="changes whether an argument requires a gradient"):
+        for _ in range(5):
+            x = torch.zeros(3).to(device).requires_grad_(not begins)
+            call(x, torch.ones(3).to(device))
+            assert x.requires_grad == begins
+    assert call.replayed == 0
+
+
 def test_counters_and_texts(device, seed):
     @sojourn.step(replay=True)
     def double(x, *, by=2.0):

@@ -301,6 +301,7 @@ class Remote:
         with contextlib.suppress(Failing), sojourn.step():
             lost.run(parts.failing, len(parts.before))
             raise Failing
+        lost.failures.clear()  # their frames hold tensors, whose graphs would still hold accumulators of gradients
         for name, value in machine.registers.items():
             machine.born[name] += value._version - old[name]
 
