@@ -15,6 +15,7 @@ import _sojourn
 from .. import reads
 from ..errors import Error, Refused
 from ..parties import where as lives
+from ._casts import cast
 from ._dtypes import NUMPY, TORCH, dtype_of, torch_dtype
 
 
@@ -287,7 +288,7 @@ class ndarray:
             raise TypeError(f"Cannot cast array data from {self.dtype!r} to {to!r} according to the rule {casting!r}")
         if to == self.dtype:
             return self.copy() if copy else self
-        return wrap(self._t.to(TORCH[to]))
+        return wrap(cast(self._t, TORCH[to]))
 
     def fill(self, value) -> None:
         self[...] = value

@@ -17,6 +17,7 @@ from .. import connections
 from ..errors import Error
 from ..uses import tracing
 from ._array import ndarray, wrap
+from ._casts import cast
 from ._dtypes import NUMPY, dtype_of, torch_dtype
 
 by_numpy = _sojourn.by_numpy
@@ -139,7 +140,7 @@ def tensor(x, dtype=None, device: torch.device | None = None) -> torch.Tensor:
         found = detached(x)
     else:
         found = upload(x, device or _device_among(x) or place())
-    return found if dtype is None or found.dtype == dtype else found.to(dtype)
+    return found if dtype is None else cast(found, dtype)
 
 
 def tensors(*arrays, dtype=None) -> list[torch.Tensor]:
@@ -181,12 +182,12 @@ def asarray(a, dtype=None, order=None, *, device=None, copy=None, like=None) -> 
             raise ValueError("a copy is needed to change dtype or device, and copy=False was given")
         if moves:
             found = found.to(where)
-        made = found.to(wanted)
+        made = cast(found, wanted)
         return wrap(made.clone() if copy and made is found and not moves else made)
     if copy is False:
         raise ValueError("host values are copied to an owner, and copy=False was given")
     made = upload(a, where or _device_among(a) or place(like))
-    return wrap(made if dtype is None else made.to(torch_dtype(dtype)))
+    return wrap(made if dtype is None else cast(made, torch_dtype(dtype)))
 
 
 def function(implementation: _F) -> _F:

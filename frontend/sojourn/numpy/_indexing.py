@@ -10,8 +10,9 @@ import numpy
 import torch
 
 from ._array import ndarray, wrap
+from ._casts import cast, cast_host
 from ._convert import any_remote, is_remote, tensor
-from ._dtypes import COMPLEX, NUMPY
+from ._dtypes import NUMPY
 
 __all__: list[str] = []
 
@@ -187,12 +188,9 @@ def _operand(value, t: torch.Tensor) -> torch.Tensor:
     if not is_remote(value) and not (isinstance(value, (list, tuple)) and any_remote(value)):
         if not isinstance(value, torch.Tensor):
             dtype = NUMPY[t.dtype]
-            value = value.astype(dtype) if isinstance(value, numpy.ndarray) else numpy.asarray(value, dtype)
+            value = cast_host(value, dtype) if isinstance(value, numpy.ndarray) else numpy.asarray(value, dtype)
         return tensor(value, t.dtype, t.device)
-    found = tensor(value, device=t.device)
-    if found.dtype in COMPLEX and t.dtype not in COMPLEX and t.dtype != torch.bool:
-        found = found.real
-    return found.to(t.dtype)
+    return cast(tensor(value, device=t.device), t.dtype)
 
 
 def _apart(value: torch.Tensor, t: torch.Tensor) -> torch.Tensor:

@@ -9,6 +9,7 @@ import numpy
 import torch
 
 from ._array import ndarray, wrap
+from ._casts import cast
 from ._convert import _device_among, _weak, any_remote, asarray, axis_of, function, is_remote, on, tensor, tensors
 from ._dtypes import NUMPY, dtype_of, torch_dtype
 from ._manipulation import atleast_1d, atleast_2d, atleast_3d, stand_in
@@ -55,7 +56,7 @@ def _joined(parts: list[torch.Tensor], kernel, axis: int, out, dtype, casting, n
         if not numpy.can_cast(each, wanted, casting):
             raise TypeError(f"Cannot cast array data from {each!r} to {wanted!r} according to the rule {casting!r}")
     to = torch_dtype(wanted)
-    made = kernel([part.to(to) for part in parts], axis)
+    made = kernel([cast(part, to) for part in parts], axis)
     if out is None:
         return wrap(made)
     target = tensor(out)

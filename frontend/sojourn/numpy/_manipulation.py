@@ -11,6 +11,7 @@ import numpy
 import torch
 
 from ._array import ndarray, wrap
+from ._casts import cast, cast_host, require_cast
 from ._convert import asarray, axes_of, axis_of, device_of, function, is_remote, tensor, tensors
 from ._dtypes import NUMPY
 
@@ -405,15 +406,15 @@ def copyto(dst, src, casting="same_kind", where=True) -> None:
         probe = numpy.empty((), held)
         given = src if type(src) in (bool, int, float, complex) else numpy.asarray(src)
         if isinstance(given, numpy.ndarray):
-            _checked_cast(given.dtype, held, casting)
-            value = tensor(given, to.dtype, to.device)
+            require_cast(given.dtype, held, casting)
+            value = tensor(cast_host(given, held), to.dtype, to.device)
         else:
             numpy.copyto(probe, given, casting)
             value = torch.full((), probe.item(), dtype=to.dtype, device=to.device)
     else:
         value = tensor(src)
-        _checked_cast(NUMPY[value.dtype], held, casting)
-        value = value.to(to.dtype)
+        require_cast(NUMPY[value.dtype], held, casting)
+        value = cast(value, to.dtype)
     while value.dim() > to.dim() and value.shape[0] == 1:
         value = value[0]
     check_fits(value, to.shape)
@@ -427,11 +428,6 @@ def copyto(dst, src, casting="same_kind", where=True) -> None:
         )
     check_fits(mask, to.shape)
     to.copy_(torch.where(mask, value, to))
-
-
-def _checked_cast(given: numpy.dtype, held: numpy.dtype, casting) -> None:
-    if not numpy.can_cast(given, held, casting):
-        raise TypeError(f"Cannot cast array data from {given!r} to {held!r} according to the rule {casting!r}")
 
 
 def check_fits(value: torch.Tensor, sizes) -> None:

@@ -11,6 +11,7 @@ import numpy
 import torch
 
 from ._array import ndarray, wrap
+from ._casts import cast
 from ._convert import _device_among, _weak, asarray, axis_of, function, is_remote, place, tensor, tensors, upload
 from ._dtypes import INTEGERS, NUMPY, dtype_of, real_of, torch_dtype
 from ._manipulation import expand_dims, sizes_of
@@ -126,7 +127,7 @@ def linspace(start, stop, num=50, endpoint=True, retstep=False, dtype=None, axis
         to = torch_dtype(dtype)
         if to in INTEGERS and made.is_complex():
             raise TypeError("linspace: complex numbers have no floor; give a complex dtype")
-        made = (torch.floor(made) if to in INTEGERS else made).to(to)
+        made = (torch.floor(made) if to in INTEGERS else cast(made, to)).to(to)
     if not retstep:
         return wrap(made)
     return wrap(made), wrap(step) if isinstance(step, torch.Tensor) else step

@@ -4,13 +4,12 @@
 from __future__ import annotations
 
 import math
-import warnings
 
 import numpy
 import torch
 
-from .. import connections
 from ._array import ndarray, wrap
+from ._casts import real_for
 from ._convert import _device_among, axes_of, is_remote, tensor
 from ._dtypes import COMPLEX, NUMPY
 
@@ -91,17 +90,6 @@ def scalar_of(number, x: torch.Tensor) -> torch.Tensor:
 def selected(x: torch.Tensor, mask: torch.Tensor | None, fill) -> torch.Tensor:
     """`fill`, a number, where the mask is false."""
     return x if mask is None else torch.where(mask, x, torch.full((), fill, dtype=x.dtype, device=x.device))
-
-
-def real_for(x: torch.Tensor, to: torch.dtype) -> torch.Tensor:
-    """Complex elements as NumPy casts them to a dtype without imaginary parts."""
-    if not x.is_complex() or to.is_complex:
-        return x
-    if to == torch.bool:
-        return x != 0
-    text = "Casting complex values to real discards the imaginary part"
-    warnings.warn(text, numpy.exceptions.ComplexWarning, stacklevel=connections.callers_depth())
-    return x.real
 
 
 def isnan(x: torch.Tensor) -> torch.Tensor | None:

@@ -10,6 +10,7 @@ import numpy
 import torch
 
 from ._array import ndarray, wrap
+from ._casts import real_for
 from ._convert import axes_of, axis_of, function, tensor
 from ._dtypes import FLOATS, INTEGERS, inexact, real_of, torch_dtype
 from ._reducing import (
@@ -21,7 +22,6 @@ from ._reducing import (
     mask_of,
     operand,
     position,
-    real_for,
     reduced_axes,
     reduced_shape,
     scalar_of,

@@ -7,6 +7,7 @@ import numpy
 import torch
 
 from ._array import ndarray, wrap
+from ._casts import require_cast
 from ._convert import _device_among, any_remote, axis_of, function, is_remote, tensor
 from ._dtypes import COMPLEX, INTEGERS, NUMPY
 from ._indexing import _number, _operand
@@ -82,6 +83,14 @@ def _of(value, t: torch.Tensor) -> torch.Tensor:
     """A value to write as a tensor of the dtype of `t`."""
     number = _number(value, t.dtype)
     return _operand(value, t) if number is None else torch.full((), number, dtype=t.dtype, device=t.device)
+
+
+def _safely(value, t: torch.Tensor) -> torch.Tensor:
+    """Likewise; TypeError for an array whose dtype holds more than that of `t`."""
+    given = NUMPY[tensor(value).dtype] if is_remote(value) else getattr(value, "dtype", None)
+    if isinstance(given, numpy.dtype) and not isinstance(value, numpy.generic):
+        require_cast(given, NUMPY[t.dtype], "safe")
+    return _of(value, t)
 
 
 def _repeated(values: torch.Tensor, count: int) -> torch.Tensor:
@@ -231,7 +240,7 @@ def place(arr, mask, vals) -> None:
     """
     t = _target(arr, "place() argument 1 must be numpy.ndarray, not {}")
     chosen = _mask(mask, t, "place")
-    values = _of(vals, t)
+    values = _safely(vals, t)
     if not values.numel():
         if any_remote([mask]) or numpy.any(mask):
             raise ValueError("Cannot insert from an empty array!")
@@ -249,7 +258,7 @@ def putmask(a, /, mask, values) -> None:
     """Writes to where the mask holds what the values, repeated as needed, have at the same place of the raveled array."""
     t = _target(a, "putmask: first argument must be an array")
     chosen = _mask(mask, t, "putmask")
-    source = _of(values, t)
+    source = _safely(values, t)
     if source.numel() and t.numel():
         t.copy_(torch.where(chosen, _repeated(source, t.numel()).reshape(t.shape), t))
 

@@ -14,6 +14,7 @@ import torch
 from . import _constants as constants
 from . import _kernels as kernels
 from ._array import ndarray, wrap
+from ._casts import cast
 from ._convert import _device_among, axes_of, axis_of, by_numpy, detached, is_remote, tensor
 from ._dtypes import INTEGERS, NUMPY, dtype_of, torch_dtype
 
@@ -150,8 +151,8 @@ class ufunc:
         if plan.casts is None:
             return by_numpy(self._function, *operands)
         device = next(x.device for x in operands if isinstance(x, torch.Tensor) and x.device.type == "owner")
-        cast = [self._converted(x, to, device) for x, to in zip(operands, plan.casts)]
-        result = by_numpy(self._function, *cast)
+        converted = [self._converted(x, to, device) for x, to in zip(operands, plan.casts)]
+        result = by_numpy(self._function, *converted)
         if self.nout == 1:
             return result if result.dtype == plan.result[0] else result.to(plan.result[0])
         return tuple(x if x.dtype == to else x.to(to) for x, to in zip(result, plan.result))
@@ -165,7 +166,7 @@ class ufunc:
 
     def _converted(self, x, to, device):
         if isinstance(x, torch.Tensor):
-            return x if x.dtype == to else x.to(to)
+            return cast(x, to)
         if self._function not in kernels.TENSORS_ONLY:
             return x
         # A float beyond the dtype's range is infinite.
@@ -267,13 +268,13 @@ class ufunc:
     def _cast(self, operands, dtype, casting):
         types = self._types(operands, dtype, casting)
         device = next(x.device for x in operands if isinstance(x, torch.Tensor) and x.device.type == "owner")
-        cast = [self._converted(x, torch_dtype(to), device) for x, to in zip(operands, types)]
+        converted = [self._converted(x, torch_dtype(to), device) for x, to in zip(operands, types)]
         try:
-            results = by_numpy(self._function, *cast)
+            results = by_numpy(self._function, *converted)
         except RuntimeError as error:
-            raise self._told(cast, error) from None
+            raise self._told(converted, error) from None
         results = (results,) if isinstance(results, torch.Tensor) else results
-        return tuple(x.to(torch_dtype(to)) for x, to in zip(results, types[self.nin :]))
+        return tuple(cast(x, torch_dtype(to)) for x, to in zip(results, types[self.nin :]))
 
     def _written(self, results, out, where, casting) -> tuple[ndarray, ...]:
         mask = None if where is True else tensor(where, device=results[0].device)
@@ -300,7 +301,7 @@ class ufunc:
                     f"non-broadcastable output operand with shape {tuple(to.shape)} doesn't match the broadcast shape "
                     f"{tuple(torch.broadcast_shapes(result.shape, to.shape))}"
                 )
-            value = result.to(to.dtype)
+            value = cast(result, to.dtype)
             to.copy_(value if mask is None else torch.where(mask, value, to))
             given.append(target)
         return tuple(given)
