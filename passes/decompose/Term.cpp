@@ -180,9 +180,9 @@ Term ceil(Term x) { return x.isFloat() ? unary<CeilOp>(x) : x; }
 Term round(Term x) { return x.isFloat() ? unary<RoundOp>(x) : x; }
 Term trunc(Term x) { return x.isFloat() ? select(x < 0.0, ceil(x), floor(x)) : x; }
 Term exp(Term x) { return unary<ExpOp>(x); }
-Term expm1(Term x) { return x.isComplex() ? exp(x) - 1.0 : unary<Expm1Op>(x); }
+Term expm1(Term x) { return unary<Expm1Op>(x); }
 Term log(Term x) { return unary<LogOp>(x); }
-Term log1p(Term x) { return x.isComplex() ? log(x + 1.0) : unary<Log1pOp>(x); }
+Term log1p(Term x) { return unary<Log1pOp>(x); }
 Term sqrt(Term x) { return unary<SqrtOp>(x); }
 Term sin(Term x) { return unary<SinOp>(x); }
 Term cos(Term x) { return unary<CosOp>(x); }

@@ -7,6 +7,7 @@
 #include <torch/torch.h>
 
 #include <cstdio>
+#include <filesystem>
 #include <random>
 
 namespace {
@@ -96,6 +97,26 @@ TEST_F(ArtifactInputs, NoTensorsAndOtherLayouts) {
   EXPECT_NE(thrown({at::Tensor(), y, rate}).find("input 0 is "), std::string::npos) << thrown({at::Tensor(), y, rate});
   EXPECT_NE(thrown({x.to_sparse(), y, rate}).find("input 0 is "), std::string::npos)
       << thrown({x.to_sparse(), y, rate});
+}
+
+/// A file with such a name could not be read again.
+TEST_F(ArtifactInputs, NamesThatNoFileHas) {
+  const auto path = std::filesystem::temp_directory_path() / "sojourn-names.artifact";
+  for (const std::string &name : {std::string(129, 'n'), std::string("a\nb"), std::string("\xc3\xa9")}) {
+    artifact.inputs[1].name = name;
+    try {
+      artifact.save(path);
+      ADD_FAILURE() << "saved";
+    } catch (const Error &error) {
+      EXPECT_NE(std::string(error.what()).find("input 1 has a name of " + std::to_string(name.size()) + " bytes"),
+                std::string::npos)
+          << error.what();
+    }
+  }
+  artifact.inputs[1].name = std::string(128, 'n');
+  artifact.save(path);
+  EXPECT_EQ(Artifact::load(path).inputs.at(1).name, artifact.inputs[1].name);
+  std::filesystem::remove(path);
 }
 
 /// The second of several steps, of which none runs.
