@@ -42,6 +42,7 @@ TOPICS = (
     "private",
     "releases",
     "ahead",
+    "compiled",
     "arguments",
 )
 EXAMPLES: dict[str, "Example"] = {}
