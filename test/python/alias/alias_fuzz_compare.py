@@ -30,7 +30,8 @@ KNOWN = [
 ]
 # These promise no sign of zero, as all arithmetic of complex numbers.
 _SIGNS_FREE = {
-    "clamp_", "sum", "sum_out", "fresh_out", "empty_out", "mean", "cumsum", "matmul", "backward", "grad", "index_add_", "index_put_", "scatter_add_",
+    "clamp_", "amax", "sum", "sum_out", "fresh_out", "empty_out", "mean", "cumsum", "matmul", "backward", "grad",
+    "index_add_", "index_put_", "scatter_add_",
 }  # fmt: skip
 # These round between their operands, so that a result may be off by a rounding of what was larger.
 _TERMS = {
