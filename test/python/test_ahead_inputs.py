@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Goal: inputs that a compiled step was not compiled for are refused before anything runs: which, what it is, and what
-was expected.
+"""Goal: inputs that a compiled step was not compiled for are refused before anything runs. The text has the input, its
+type and the expected one.
 
 Tables and columns are in test_ahead_tables.py, and C++ in test/frontend/ArtifactInputsTest.cpp.
 """

@@ -38,33 +38,29 @@ def check(found, wanted, what=""):
     torch.testing.assert_close(found, wanted, rtol=tolerance, atol=tolerance, msg=lambda m: f"{what}: {m}")
 
 
+def compare(device, name, other, options):
+    """A reduction of each dtype at an owner and on the CPU; `options`: of its call at a place. `other`: the dtype that
+    they ask for."""
+    seed = fresh_seed(name)
+    for dtype in DTYPES if (name, other) not in LEFT else ():
+        x = drawn(dtype, seed)
+        runs = [lambda at=at: REDUCTIONS[name](x.to(at), 0, **options(at)) for at in (device, "cpu")]
+        check(*map(outcome, runs), dtype)
+
+
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("name", REDUCTIONS)
 @pytest.mark.parametrize("into", DTYPES)
 def test_into_an_out(device, name, into):
-    seed = fresh_seed(name)
-    for dtype in DTYPES:
-        if (name, into) in LEFT:
-            continue
-        x = drawn(dtype, seed)
-        shape = (3, 4) if name.startswith("cum") else (4,)
-        runs = [
-            lambda at=at: REDUCTIONS[name](x.to(at), 0, out=torch.zeros(shape, dtype=into).to(at))
-            for at in (device, "cpu")
-        ]
-        check(*map(outcome, runs), dtype)
+    shape = (3, 4) if name.startswith("cum") else (4,)
+    compare(device, name, into, lambda at: {"out": torch.zeros(shape, dtype=into).to(at)})
 
 
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("name", ["sum", "prod", "cumsum", "cumprod", "mean"])
 @pytest.mark.parametrize("given", DTYPES)
 def test_with_a_dtype(device, name, given):
-    seed = fresh_seed(name)
-    for dtype in DTYPES:
-        if (name, given) in LEFT:
-            continue
-        x = drawn(dtype, seed)
-        check(*(outcome(lambda at=at: REDUCTIONS[name](x.to(at), 0, dtype=given)) for at in (device, "cpu")), dtype)
+    compare(device, name, given, lambda at: {"dtype": given})
 
 
 def test_gradients_of_real_sums(device):

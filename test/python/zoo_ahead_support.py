@@ -14,7 +14,7 @@ import sojourn
 
 
 class Case(NamedTuple):
-    """A step of a script. An artifact repeats one step, so what a script does now and then is a case of its own."""
+    """A step of a script. An artifact repeats one step: work that a script does now and then is a case of its own."""
 
     name: str
     number: int = 0  #: of the step that is repeated
@@ -91,7 +91,7 @@ class Found(NamedTuple):
 
 
 def flat(state) -> dict[str, torch.Tensor]:
-    """Tensors by one name each, of `Form.left` or of what `Program.state` makes of it."""
+    """Tensors of `Form.left`, or of the result of `Program.state`, by one name each."""
     found = {}
     for name, value in state.items():
         if isinstance(value, torch.nn.Module):
@@ -135,7 +135,7 @@ def traced(case: Case, dtype, batches, owner, draws: int) -> Found:
 
 
 def at_owner(form: Form, owner) -> dict[str, torch.Tensor]:
-    """What the script keeps there."""
+    """The state of the script that is at its owner."""
     return dict(sojourn.publish({name: x for name, x in flat(form.left).items() if x.device == owner.device}))
 
 
