@@ -293,7 +293,9 @@ class Noise:
         for value in touched:
             with contextlib.suppress(RuntimeError):  # elements share memory
                 if not spec.rounds:
-                    if value.is_floating_point():
+                    if converts and value.dtype in (torch.float16, torch.bfloat16):
+                        self.move(value.data, 0.0)  # torch rounds float64 to float32 on the way
+                    elif value.is_floating_point():
                         self.mark(value.data)
                     elif value.is_complex() and negates:
                         self.sign(torch.view_as_real(value.data))
