@@ -93,6 +93,11 @@ def reshape(a, /, shape, order="C", *, copy=None) -> ndarray:
 
     One size may be -1. `order`: "C", "F" or "A". ValueError if `copy=False` and a copy is needed.
     """
+    if order == "C" and copy is None and type(a) is ndarray and type(shape) is tuple:
+        try:
+            return wrap(a._t.reshape(shape))
+        except (RuntimeError, TypeError):
+            pass  # sizes that do not fit or are no integers; told below
     found = tensor(a)
     sizes = tuple(max(n, -1) for n in sizes_of(shape))
     order = _order(order, "CFA")

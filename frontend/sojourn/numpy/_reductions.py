@@ -50,6 +50,9 @@ def _total(x: torch.Tensor, axes: tuple[int, ...], keepdims: bool, dtype: torch.
 @function
 def sum(a, axis=None, dtype=None, out=None, keepdims=MISSING, initial=MISSING, where=MISSING) -> ndarray:
     """The sum over axes. Of bool and integers: int64."""
+    if axis is dtype is out is None and keepdims is initial is where is MISSING and type(a) is ndarray:
+        if a._t.dtype in FLOATS:
+            return wrap(torch.sum(a._t))  # the most frequent call
     x = operand(a, out, where, initial)
     axes = reduced_axes(axis, x.dim())
     found = _total(selected(x, mask_of(where, x), 0), axes, keeps(keepdims), _sum_dtype(x, dtype))
