@@ -290,9 +290,9 @@ void Artifact::save(const std::string &path) const {
   std::vector<flatbuffers::Offset<schema::ArtifactInput>> inputOffsets;
   for (const Spec &spec : inputs) {
     if (!isShown(spec.name)) { // of C++: Python's specs are checked
-      raise(ErrorKind::Error, "input " + std::to_string(inputOffsets.size()) + " has a name of " +
-                                  std::to_string(spec.name.size()) +
-                                  " bytes; a name has at most 128 characters of ASCII that are printed");
+      raise(ErrorKind::Error, "input " + std::to_string(inputOffsets.size()) +
+                                  " has a name that is too long or not printable (" + std::to_string(spec.name.size()) +
+                                  " bytes); expected up to 128 printable ASCII characters");
     }
     const auto name = spec.name.empty() ? 0 : builder.CreateString(spec.name);
     inputOffsets.push_back(schema::CreateArtifactInput(builder, static_cast<uint8_t>(elementOf(spec.dtype)),

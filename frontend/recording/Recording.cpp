@@ -39,7 +39,12 @@ void Recording::undoChanges(size_t from) {
   for (size_t i = changes_.size(); i-- > from;) {
     if (auto tensor = changes_[i].tensor.lock()) {
       tensor->restore(*changes_[i].before);
-      renewAccumulator(at::Tensor(tensor));
+    }
+  }
+  // Of their final form: an accumulator that fits it stays.
+  for (size_t i = from; i < changes_.size(); ++i) {
+    if (auto tensor = changes_[i].tensor.lock()) {
+      renewAccumulator(at::Tensor(std::move(tensor)));
     }
   }
   changes_.erase(changes_.begin() + static_cast<std::ptrdiff_t>(from), changes_.end());

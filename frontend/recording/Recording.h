@@ -122,8 +122,8 @@ public:
   bool rollback(const Reason &reason);
   /// Forgets an upload that nothing here uses: it enters another thread's trace, and travels with that. Whether it did.
   bool letGo(Storage &storage);
-  /// Forgets uploads that no op uses and no tensor holds any more, such as a count that an average of weights uploads
-  /// and does not read.
+  /// Forgets uploads that no op uses and no tensor holds any more, such as the count of updates that AveragedModel
+  /// uploads.
   void dropUnusedUploads();
   /// Another thread's step has sent what was an upload here.
   void wasSent(int64_t id, uint64_t handle);

@@ -63,8 +63,9 @@ void resizeOut(const OpInfo &info, const at::Tensor &target, const OutputMeta &m
   RemoteTensorImpl *impl = remoteImpl(target);
   const auto &storage = impl->remoteStorage();
   const int64_t needed = c10::multiply_integers(meta.sizes);
-  const int64_t held = c10::multiply_integers(storage->sizes) * static_cast<int64_t>(c10::elementSize(storage->dtype)) /
-                       static_cast<int64_t>(target.itemsize()); // of its own dtype, which a typed view changes
+  const int64_t held =
+      c10::multiply_integers(storage->sizes) * static_cast<int64_t>(c10::elementSize(storage->dtype)) /
+      static_cast<int64_t>(target.itemsize()); // in elements of the target's dtype, which may differ from the storage's
   if (needed == 0 || impl->storage_offset() + needed <= held) {
     impl->changeLayout(meta.sizes, meta.strides, impl->storage_offset());
     return;

@@ -79,17 +79,24 @@ CallEntry::CallEntry(std::vector<at::Tensor> arguments, std::shared_ptr<const Wa
 
 void CallEntry::watch(const std::optional<std::vector<at::Generator>> &given) {
   for (const at::Tensor &argument : tensors_.arguments) {
-    areTrained_.push_back(isTrained(argument));
+    requirements_.push_back(argument.requires_grad());
     gradients_.push_back(argument.requires_grad() ? at::Tensor() : argument.grad());
+  }
+  for (const at::Tensor &parameter : watched_->parameters()) {
+    requirements_.push_back(parameter.requires_grad());
   }
   generators_.emplace(given.value_or(std::vector<at::Generator>()));
   areAllKnown_ = given.has_value();
 }
 
 bool CallEntry::hasSetRequirements() const {
-  for (size_t i = 0; i < areTrained_.size(); ++i) {
-    const at::Tensor &argument = tensors_.arguments[i];
-    if (areTrained_[i] ? !argument.requires_grad() : isTrained(argument)) {
+  // A write in place makes an argument require one, too, which is then no leaf.
+  auto changed = [&](const at::Tensor &tensor, size_t at) {
+    return requirements_[at] ? !tensor.requires_grad() : isTrained(tensor);
+  };
+  const std::vector<at::Tensor> &arguments = tensors_.arguments, &parameters = watched_->parameters();
+  for (size_t i = 0; i < requirements_.size(); ++i) {
+    if (changed(i < arguments.size() ? arguments[i] : parameters[i - arguments.size()], i)) {
       return true;
     }
   }
@@ -186,7 +193,7 @@ std::shared_ptr<CapturedCall> CapturedCall::capture(const CallEntry &entry, cons
     call->obstacle = entry.obstacleOf(seeds, from);
   }
   unless(!entry.hasSetRequirements(),
-         "it changes whether an argument requires a gradient; call requires_grad_ before the step");
+         "it changes whether an argument or a parameter requires a gradient; call requires_grad_ before the step");
   unless(!entry.hasSetGradients(), "it sets the gradient of an argument that requires none; set it after the step");
   auto isReturned = [&](size_t segment, size_t at) {
     return std::find(call->published_.begin(), call->published_.end(), Place(segment, at)) != call->published_.end();

@@ -65,7 +65,8 @@ public:
   std::string obstacleOf(const std::vector<uint64_t> &seeds, const std::vector<at::Generator> &from) const;
   /// Whether an argument that requires no gradient has another one now: no replay would give it.
   bool hasSetGradients() const;
-  /// Whether an argument has begun or ceased to require a gradient, as a leaf: likewise.
+  /// Whether an argument has begun (as a leaf) or ceased to require a gradient, or a parameter has: no replay would
+  /// repeat it.
   bool hasSetRequirements() const;
 
 private:
@@ -74,7 +75,7 @@ private:
   std::optional<WatchedGenerators> generators_;
   bool areAllKnown_ = false;
   std::vector<at::Tensor> gradients_; ///< by argument
-  std::vector<bool> areTrained_;      ///< by argument: a leaf that requires a gradient
+  std::vector<bool> requirements_;    ///< whether a gradient was required, by argument, then by parameter
 };
 
 /// What a repetition returns, in the order of the captured call; gradients change when it settles.

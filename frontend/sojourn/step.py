@@ -63,7 +63,7 @@ class step:
 
     If Python raises inside, the recorded ops are dropped without a round trip: mutated tensors and the
     state of optimizers stepped inside return to their committed values, and tensors made inside raise
-    when used. Gradients that the step made become None. Two traces of the failed step stay: versions count
+    when used. Gradients that the step made become None. Two effects remain: versions count
     its writes, and a tensor that got a graph by a write in place keeps that graph (`detach_()` ends it).
 
     `@sojourn.step(replay=True)`: **after two equal calls the function no longer runs.** Its recorded ops are sent

@@ -114,7 +114,7 @@ NOT_SHOWN = {
         "cannot run the program in a group: ",
         "an input has an unknown element type or invalid sizes",
         "an input has a name that is too long or not printable",
-        " bytes; a name has at most 128 characters of ASCII that are printed",  # saved from C++ (ArtifactInputsTest)
+        " bytes); expected up to 128 printable ASCII characters",  # saved from C++ (ArtifactInputsTest)
         "its loop lists differ in length",
         "its description of results or of the state is not UTF-8 text",
         "the artifact uses a value that none of its programs made; compile it again",

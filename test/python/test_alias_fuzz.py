@@ -3,6 +3,7 @@
 
 import os
 import pathlib
+import signal
 import statistics
 import sys
 import time
@@ -141,28 +142,45 @@ def test_replays_are_replayed():
     assert remote.replayed == 4 and remote.traced == 4
 
 
-def ends_at_some(sender, seeds, path):
+def end_this_process():
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def ends_at_some(sender, seeds, end, path):
     """A batch of a worker: seeds 3 and 5 end its process."""
     totals, progress = Totals(), Progress(path)
     for done, seed in enumerate(seeds):
         progress.write(seed, done)
         if seed in (3, 5):
-            os._exit(1)
+            end_this_process()
         totals.verdicts["same"] += 1
     sender.send(totals)
 
 
 def ends_in_torch(seed):
     """Seed 3 ends eager torch too."""
-    os._exit(1 if seed == 3 else 0)
+    if seed == 3:
+        end_this_process()
+
+
+def raises(*given):
+    raise ValueError("a mistake of the fuzzer")
 
 
 def test_programs_that_end_their_process(tmp_path):
     """They are told, and the others of the batch count once."""
     workers = Workers(2, ends_at_some, ends_in_torch, tmp_path, ())
-    totals = workers.all(iter([[1, 2, 3], [4, 5, 6, 7]]), None)
-    assert (totals.programs, totals.torch_died, totals.died) == (5, [3], [5])
-    assert totals.failed
+    totals = workers.all(iter(range(1, 9)), 8)
+    assert (totals.programs, totals.torch_died, totals.died) == (6, [3], [5])
+    assert totals.failed and not list(tmp_path.iterdir())
+
+
+def test_mistakes_of_the_fuzzer_are_no_deaths(tmp_path):
+    with pytest.raises(RuntimeError, match="a worker ended"):
+        Workers(1, raises, ends_in_torch, tmp_path, ()).all(iter([1]), 1)
+    with pytest.raises(RuntimeError, match="eager torch raised at seed 3"):
+        Workers(1, ends_at_some, raises, tmp_path, ()).all(iter([3]), 1)
+    assert Totals().failed
 
 
 STEP_THAT_RAISES = """

@@ -357,17 +357,34 @@ def test_an_argument_that_gets_a_gradient(device, seed):
 
 
 @pytest.mark.parametrize("begins", [True, False])
-def test_an_argument_that_requires_another_gradient(device, seed, begins):
+def test_an_argument_that_begins_or_ceases_to_require_a_gradient(device, seed, begins):
     @sojourn.step(replay=True)
     def call(x, y):
         x.requires_grad_(begins)
         return y + 1
 
-    with pytest.warns(UserWarning, match="changes whether an argument requires a gradient"):
+    with pytest.warns(UserWarning, match="changes whether an argument or a parameter requires a gradient"):
         for _ in range(5):
             x = torch.zeros(3).to(device).requires_grad_(not begins)
             call(x, torch.ones(3).to(device))
             assert x.requires_grad == begins
+    assert call.replayed == 0
+
+
+def test_a_parameter_that_a_call_freezes(device, seed):
+    layer = torch.nn.Linear(3, 2).to(device)
+
+    @sojourn.step(replay=True)
+    def call(x):
+        for parameter in layer.parameters():
+            parameter.requires_grad_(False)
+        return layer(x)
+
+    with pytest.warns(UserWarning, match="changes whether an argument or a parameter requires a gradient"):
+        for _ in range(5):
+            layer.requires_grad_()
+            call(torch.ones(1, 3).to(device))
+            assert not layer.weight.requires_grad
     assert call.replayed == 0
 
 

@@ -17,7 +17,8 @@ def cast(x: torch.Tensor, to: torch.dtype) -> torch.Tensor:
 
 
 def real_for(x: torch.Tensor, to: torch.dtype) -> torch.Tensor:
-    """Complex elements for a cast to a dtype without imaginary parts: reals, or booleans."""
+    """Elements for a cast to a dtype without imaginary parts: real parts, with a warning; for booleans, whether they are
+    not zero."""
     if not x.is_complex() or to.is_complex:
         return x
     if to == torch.bool:

@@ -143,7 +143,7 @@ def _constant(x: torch.Tensor, widths, values) -> torch.Tensor:
 def _filled(like: torch.Tensor, sizes, value) -> torch.Tensor:
     if not is_remote(value):
         return torch.full(sizes, value, dtype=like.dtype, device=like.device)
-    there = tensor(value).to(like.dtype)
+    there = tensor(value, like.dtype)
     check_fits(there, sizes)
     return there.expand(sizes)
 

@@ -13,6 +13,7 @@ import torch
 
 from ..errors import Error
 from ._array import wrap
+from ._casts import cast
 from ._convert import axis_of, function, promoted, tensor
 from ._dtypes import FLOATS, NUMPY, torch_dtype
 from ._outputs import into
@@ -156,7 +157,7 @@ def trace(a, offset=0, axis1=0, axis2=1, dtype=None, out=None):
     if dtype is None and wanted not in FLOATS and not wanted.is_complex:
         wanted = torch.int64
     diagonal = torch.diagonal(found, operator.index(offset), axis1, axis2)
-    made = torch.sum(diagonal.to(torch.int64) if wanted == torch.bool else diagonal.to(wanted), -1)
+    made = torch.sum(diagonal.to(torch.int64) if wanted == torch.bool else cast(diagonal, wanted), -1)
     return into(made.to(wanted), out)
 
 
@@ -253,7 +254,7 @@ def einsum(*operands, out=None, optimize=False, **kwargs):
                     f"Iterator operand {number} dtype could not be cast from {NUMPY[held]!r} to {NUMPY[wanted]!r} "
                     f"according to the rule {casting!r}"
                 )
-        arrays = [x.to(wanted) for x in arrays]
+        arrays = [cast(x, wanted) for x in arrays]
     _checked(text, arrays)
     try:
         return into(summed(lambda *x: torch.einsum(text, *x), *arrays), out)

@@ -169,7 +169,7 @@ def geomspace(start, stop, num=50, endpoint=True, dtype=None, axis=0) -> ndarray
     made = made * sign
     if axis != 0:
         made = made.movedim(0, axis_of(axis, made.dim()))
-    return wrap(made if dtype is None else made.to(torch_dtype(dtype)))
+    return wrap(made if dtype is None else cast(made, torch_dtype(dtype)))
 
 
 # Grids.

@@ -10,6 +10,7 @@ import numpy
 import torch
 
 from ._array import ndarray, wrap
+from ._casts import cast
 from ._convert import _device_among, any_remote, axes_of, axis_of, function, is_remote, tensor, tensors
 from ._joining import concatenate
 from ._manipulation import check_fits, reshape, sizes_of
@@ -222,7 +223,7 @@ def insert(arr, obj, values, axis=None) -> ndarray:
     """
     _known("insert", obj)
     found, new = tensors(arr, values)
-    new = new.to(found.dtype)
+    new = cast(new, found.dtype)
     if axis is None:
         found, axis = found.reshape(-1), 0
     axis = axis_of(axis, found.dim())

@@ -7,7 +7,7 @@ import numpy
 import torch
 
 from ._array import ndarray, wrap
-from ._casts import require_cast
+from ._casts import cast, require_cast
 from ._convert import _device_among, any_remote, axis_of, function, is_remote, tensor
 from ._dtypes import COMPLEX, INTEGERS, NUMPY
 from ._indexing import _number, _operand
@@ -49,7 +49,7 @@ def stored(made: torch.Tensor, out, function: str = "take") -> ndarray:
         raise TypeError(
             f"Cannot cast array data from {NUMPY[to.dtype]!r} to {NUMPY[made.dtype]!r} according to the rule 'safe'"
         )
-    to.copy_(made)
+    to.copy_(cast(made, to.dtype))
     return out
 
 
@@ -86,9 +86,10 @@ def _of(value, t: torch.Tensor) -> torch.Tensor:
 
 
 def _safely(value, t: torch.Tensor) -> torch.Tensor:
-    """Likewise; TypeError for an array whose dtype holds more than that of `t`."""
+    """A value to write, as `_of` gives it. TypeError for an array whose dtype holds more than that of `t`; scalars, and
+    remote arrays of no dimensions, which stand for NumPy's scalars, are cast."""
     given = NUMPY[tensor(value).dtype] if is_remote(value) else getattr(value, "dtype", None)
-    if isinstance(given, numpy.dtype) and not isinstance(value, numpy.generic):
+    if isinstance(given, numpy.dtype) and not isinstance(value, numpy.generic) and value.ndim:
         require_cast(given, NUMPY[t.dtype], "safe")
     return _of(value, t)
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import faulthandler
+import functools
 import itertools
 import json
 import pathlib
@@ -20,7 +21,6 @@ import secrets
 import sys
 import time
 import warnings
-from collections.abc import Iterator
 
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE), str(HERE.parents[2] / "build/python")]
@@ -32,7 +32,7 @@ from alias_fuzz_generate import KINDS, generate  # noqa: E402
 from alias_fuzz_program import Program  # noqa: E402
 from alias_fuzz_shrink import as_test, shrink  # noqa: E402
 from alias_fuzz_totals import Totals  # noqa: E402
-from alias_fuzz_workers import BATCH, Progress, Workers  # noqa: E402
+from alias_fuzz_workers import Progress, Workers  # noqa: E402
 
 import sojourn  # noqa: E402
 
@@ -109,7 +109,7 @@ def quiet() -> None:
     warnings.simplefilter("ignore")  # of programs
 
 
-def run_batch(sender, seeds: list[int], path: pathlib.Path, runtime: str, kinds: list[str], end: float | None) -> None:
+def run_batch(sender, seeds: list[int], end: float | None, path: pathlib.Path, runtime: str, kinds: list[str]) -> None:
     """In a worker's process; `end` by the monotonic clock, which all processes share."""
     quiet()
     owner = sojourn.local(runtime=runtime)
@@ -123,21 +123,12 @@ def run_batch(sender, seeds: list[int], path: pathlib.Path, runtime: str, kinds:
     owner.close()
 
 
-def run_eagerly(seed: int) -> None:
+def run_eagerly(seed: int, kinds: list[str]) -> None:
     """In a process of its own: whether eager torch ends it."""
     quiet()
-    program = generate(seed)
+    program = generate(seed, kinds)
     for round in range(ROUNDS[program.mode]):
         run_eager(program, round, check_hazards=False)
-
-
-def batches_of(first: int, count: int | None, end: float | None, before: list[int]) -> Iterator[list[int]]:
-    """The committed seeds, then those from `first` on."""
-    seeds = itertools.islice(itertools.chain(before, itertools.count(first)), count)
-    while end is None or time.monotonic() < end:
-        if not (batch := list(itertools.islice(seeds, BATCH))):
-            return
-        yield batch
 
 
 def arguments_of(words=None):
@@ -184,12 +175,15 @@ def main() -> int:
         print(f"[alias] seed {seed}", flush=True)
         end = begin + arguments.seconds if arguments.seconds else None
         before = [] if arguments.without else committed_seeds()
-        workers = Workers(arguments.workers, run_batch, run_eagerly, FOLDER, (arguments.runtime, kinds, end))
-        totals = workers.all(batches_of(seed, arguments.programs, end, before), arguments.programs)
+        seeds = itertools.islice(itertools.chain(before, itertools.count(seed)), arguments.programs)
+        eager = functools.partial(run_eagerly, kinds=kinds)
+        workers = Workers(arguments.workers, run_batch, eager, FOLDER, (arguments.runtime, kinds))
+        totals = workers.all(seeds, arguments.programs, end)
     totals.tell(time.monotonic() - begin)
     if arguments.counts:
         failed = totals.verdicts["difference"] + len(totals.died)
-        arguments.counts.write_text(json.dumps({"passed": totals.programs - failed, "failed": failed, "skipped": 0}))
+        passed = totals.programs - totals.verdicts["difference"]
+        arguments.counts.write_text(json.dumps({"passed": passed, "failed": failed, "skipped": 0}))
     return 1 if totals.failed else 0
 
 

@@ -156,7 +156,7 @@ def _compare_failures(program, where, ours: Outcome, theirs: Outcome) -> Verdict
     for at in sorted({*ours.failures, *theirs.failures}):
         a, b = ours.failures.get(at, False), theirs.failures.get(at, False)
         if program.ops[at].name in CONTROLS:
-            continue  # what it reads is missing, or the step it is in reads nothing
+            continue  # its argument is missing, or it is in a step, where nothing is read
         if b and SPECS[program.ops[at].name].group == "foreach":
             return Verdict("hazard", "a list of which eager has done a part")
         if (a is None and b is None) or (a and b and isinstance(a, type(b))):

@@ -39,7 +39,7 @@ class Totals:
         self.verdicts[verdict.kind] += 1
         self.modes[program.mode] += 1
         self.lengths[len(program.ops)] += 1
-        self.kinds.update(kind for kind, share in shares([program]).items() if share)
+        self.kinds.update({kind: int(share) for kind, share in shares([program]).items()})
         self.refused_programs += bool(verdict.refusals)
         self.refusals.update(f"{op}: {reason_of(text)}" for op, text in verdict.refusals)
         if verdict.kind == "known":
@@ -62,7 +62,8 @@ class Totals:
     @property
     def failed(self) -> bool:
         compared = self.verdicts["same"] + self.verdicts["known"]
-        return bool(self.verdicts["difference"] or self.died) or compared < LEAST_COMPARED * self.programs
+        begun = self.programs + len(self.torch_died) + len(self.died)
+        return bool(self.verdicts["difference"] or self.died) or not begun or compared < LEAST_COMPARED * begun
 
     def tell(self, seconds: float) -> None:
         total = self.programs
