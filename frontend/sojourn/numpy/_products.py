@@ -156,8 +156,8 @@ def trace(a, offset=0, axis1=0, axis2=1, dtype=None, out=None):
     wanted = torch_dtype(dtype) if dtype is not None else found.dtype
     if dtype is None and wanted not in FLOATS and not wanted.is_complex:
         wanted = torch.int64
-    diagonal = torch.diagonal(found, operator.index(offset), axis1, axis2)
-    made = torch.sum(diagonal.to(torch.int64) if wanted == torch.bool else cast(diagonal, wanted), -1)
+    diagonal = cast(torch.diagonal(found, operator.index(offset), axis1, axis2), wanted)
+    made = torch.sum(diagonal.to(torch.int64) if wanted == torch.bool else diagonal, -1)
     return into(made.to(wanted), out)
 
 

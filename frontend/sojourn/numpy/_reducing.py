@@ -98,7 +98,7 @@ def isnan(x: torch.Tensor) -> torch.Tensor | None:
 
 
 def stored(result: torch.Tensor, out, casting="same_kind") -> ndarray:
-    """The array of the result, or `out`, into which it is written."""
+    """The array of the result, or `out`, into which it is written. NumPy's ufuncs reduce into any dtype ("unsafe")."""
     if out is None or out is MISSING:
         return wrap(result)
     target = out[0] if isinstance(out, tuple) else out

@@ -58,7 +58,7 @@ def sum(a, axis=None, dtype=None, out=None, keepdims=MISSING, initial=MISSING, w
     found = _total(selected(x, mask_of(where, x), 0), axes, keeps(keepdims), _sum_dtype(x, dtype))
     if initial is not MISSING and initial is not None:
         found = found + scalar_of(initial, found)
-    return stored(found, out)
+    return stored(found, out, "unsafe")
 
 
 @function
@@ -71,7 +71,7 @@ def prod(a, axis=None, dtype=None, out=None, keepdims=MISSING, initial=MISSING, 
     found = torch.prod(real_for(parts, to), -1, dtype=to).reshape(reduced_shape(x.shape, axes, keeps(keepdims)))
     if initial is not MISSING and initial is not None:
         found = found * scalar_of(initial, found)
-    return stored(found, out)
+    return stored(found, out, "unsafe")
 
 
 def _extreme(a, axis, out, keepdims, initial, where, largest: bool) -> ndarray:
@@ -92,11 +92,11 @@ def _extreme(a, axis, out, keepdims, initial, where, largest: bool) -> ndarray:
         made = torch.empty(shape, dtype=x.dtype, device=x.device)
         if made.numel() and start is None:
             raise ValueError(f"zero-size array to reduction operation {name} which has no identity")
-        return stored(made if start is None else start.expand(shape).clone(), out)
+        return stored(made if start is None else start.expand(shape).clone(), out, "unsafe")
     found = extreme(x, axes, largest).reshape(shape)
     if start is not None:
         found = extreme(torch.stack([found, start.expand(shape)]), (0,), largest).squeeze(0)
-    return stored(found, out)
+    return stored(found, out, "unsafe")
 
 
 @function
@@ -176,7 +176,7 @@ def _running(kernel, a, axis, dtype, out) -> ndarray:
     x = tensor(a)
     if axis is None or (x.dim() == 0 and axis in (0, -1)):
         x, axis = x.reshape(-1), 0
-    return stored(_along(kernel, x, axis_of(axis, x.dim()), _sum_dtype(x, dtype)), out)
+    return stored(_along(kernel, x, axis_of(axis, x.dim()), _sum_dtype(x, dtype)), out, "unsafe")
 
 
 @function
@@ -205,7 +205,7 @@ def _cumulative(kernel, x, axis, dtype, out, include_initial, identity: int) -> 
     if include_initial:
         shape = [1 if k == axis else n for k, n in enumerate(found.shape)]
         result = torch.cat([torch.full(shape, identity, dtype=result.dtype, device=result.device), result], axis)
-    return stored(result, out)
+    return stored(result, out, "unsafe")
 
 
 @function

@@ -159,8 +159,8 @@ def test_out(rng):
             numpy.testing.assert_allclose(numpy.asarray(out), getattr(numpy, name)(x, axis=0), rtol=1e-5, atol=1e-6)
     out = np.asarray(numpy.zeros(4, "int64"))
     assert np.argmax(a, axis=0, out=out) is out and numpy.asarray(out).tolist() == x.argmax(0).tolist()
-    with pytest.raises(TypeError):
-        np.sum(a, axis=0, out=out)
+    assert np.sum(4 * a, axis=0, out=out) is out
+    assert numpy.asarray(out).tolist() == numpy.sum(4 * x, axis=0, out=numpy.zeros(4, "int64")).tolist()
     with pytest.raises(ValueError):
         np.sum(a, axis=1, out=np.asarray(numpy.zeros(4)))
     with pytest.raises(TypeError):
