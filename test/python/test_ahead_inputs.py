@@ -189,3 +189,20 @@ def test_cpp_says_the_same(change, program, given, owner_process, tmp_path):
     command = [BIN / "run-step", tmp_path / "step.sojourn", owner_process.address, "--inputs", tmp_path / "inputs.pt"]
     done = subprocess.run([str(part) for part in command], capture_output=True, text=True, timeout=60)
     assert done.returncode == 1 and done.stderr.startswith("run-step: ") and text in done.stderr, done.stderr
+
+
+def test_uploads_that_nothing_uses_are_left_out(owner):
+    """They may change from call to call; those that are used stay in their places."""
+    count = torch.tensor(0)
+    with sojourn.offline() as device:
+
+        def step(x):
+            count.add_(1)
+            for unused in (count, torch.full((2, 3), float(count)), torch.full((5,), float(count))):
+                unused.to(device)
+            return x * torch.tensor([2.0, 3.0]).to(device) + torch.tensor(7.0).to(device)
+
+        program = sojourn.compile(step, inputs=[sojourn.spec((2,))])
+    x = torch.randn(2)
+    (found,) = program.run(owner, [(x,)])
+    torch.testing.assert_close(found, x * torch.tensor([2.0, 3.0]) + 7)

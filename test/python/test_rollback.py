@@ -219,6 +219,37 @@ def test_a_failing_step_gives_tensors_their_form_back():
         assert owner.counters()["live_handles"] == live - 1  # shares x's; nothing keeps the old one
 
 
+def test_gradients_of_a_leaf_that_a_failed_step_reshaped(device):
+    """A graph of the failed step lives on, and with it torch's accumulator for the leaf's shape of then."""
+    leaf = torch.ones(1, 2, dtype=F64).to(device).requires_grad_()
+    with pytest.raises(KeyError):
+        with sojourn.step():
+            with torch.no_grad():
+                leaf.squeeze_(0)
+            kept = leaf * 2
+            raise KeyError
+    with sojourn.step():
+        (leaf * 3).sum().backward()
+    assert kept.shape == (2,) and leaf.grad.shape == (1, 2)
+    assert_same(leaf.grad, torch.full((1, 2), 3.0, dtype=F64))
+
+
+def test_a_leaf_that_a_failed_step_reshaped_and_shaped_back_has_one_accumulator(device):
+    leaf, calls = torch.ones(1, 2, dtype=F64).to(device).requires_grad_(), []
+    leaf.register_post_accumulate_grad_hook(lambda x: calls.append(x.shape))
+    before = leaf * 2
+    sojourn.flush()
+    with pytest.raises(KeyError):
+        with sojourn.step():
+            with torch.no_grad():
+                leaf.squeeze_(0).unsqueeze_(0)
+            raise KeyError
+    with sojourn.step():
+        (before + leaf * 3).sum().backward()
+    assert calls == [(1, 2)]
+    assert_same(leaf.grad, torch.full((1, 2), 5.0, dtype=F64))
+
+
 def test_random_steps_of_which_some_fail(device):
     """Random views and writes in steps; eager skips the failed ones. Every live tensor agrees after each."""
     seed = fresh_seed("failing steps")
