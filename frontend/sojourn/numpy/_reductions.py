@@ -353,4 +353,4 @@ def std(
     a, axis=None, dtype=None, out=None, ddof=0, keepdims=MISSING, *, where=MISSING, mean=MISSING, correction=MISSING
 ) -> ndarray:
     """The standard deviation: the root of `var`."""
-    return stored(torch.sqrt(_variance(a, axis, dtype, ddof, keepdims, where, mean, correction)), out, "unsafe")
+    return stored(torch.sqrt(_variance(a, axis, dtype, ddof, keepdims, where, mean, correction)), out)

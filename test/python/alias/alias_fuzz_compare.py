@@ -154,13 +154,15 @@ def _compare_values(program: Program, round: int, where, ours: Outcome, theirs: 
 
 
 def _compare_failures(program, where, ours: Outcome, theirs: Outcome) -> Verdict | None:
+    fails = any(op.name == "fail" for op in program.ops)
     for at in sorted({*ours.failures, *theirs.failures}):
         a, b = ours.failures.get(at, False), theirs.failures.get(at, False)
         if program.ops[at].name in CONTROLS:
             continue  # its argument is missing, or it is in a step, where nothing is read
         if b and SPECS[program.ops[at].name].group == "foreach":
             return Verdict("hazard", "a list of which eager has done a part")
-        counted = [_OF_COUNTED in str(failure) for failure in (a, b)]  # eager may have done a part before another error
+        # Eager may have done a part before another error.
+        counted = [fails and _OF_COUNTED in str(failure) for failure in (a, b)]
         if (a is None and b is None) or (a and b and isinstance(a, type(b)) and counted[0] == counted[1]):
             continue
         op = program.ops[at]
