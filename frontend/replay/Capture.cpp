@@ -129,6 +129,16 @@ private:
   std::map<int64_t, Value> results_;
 };
 
+namespace {
+
+/// Whether both show the same elements of the same memory, in the same form.
+bool isSameWindow(const at::Tensor &a, const at::Tensor &b) {
+  return remoteImpl(a)->remoteStorage() == remoteImpl(b)->remoteStorage() && a.scalar_type() == b.scalar_type() &&
+         a.sizes() == b.sizes() && a.strides() == b.strides() && a.storage_offset() == b.storage_offset();
+}
+
+} // namespace
+
 LeftTensor Segment::left(const at::Tensor &tensor, const std::vector<int64_t> &numbers, const Recording &open) const {
   Storage::Place *place = remoteImpl(tensor)->remoteStorage()->placeIn(open);
   LeftTensor result;
@@ -242,7 +252,7 @@ std::shared_ptr<Segment> Segment::capture(const std::shared_ptr<Session> &sessio
     if (!gradient.defined()) {
       found.value = call.gradients[i].defined() ? LeftTensor::kNone : LeftTensor::kUntouched;
     } else if (isRemote(gradient) && storageOf(gradient)->device == session &&
-               (!call.gradients[i].defined() || storageOf(gradient) != storageOf(call.gradients[i]))) {
+               (!call.gradients[i].defined() || !isSameWindow(gradient, call.gradients[i]))) {
       found = keep(gradient, segment->left(gradient, walk.numbers(), open));
       if (found.value < 0) {
         segment->obstacle = "it gives a parameter a gradient that it does not compute";

@@ -124,6 +124,16 @@ FOUND = {
         requires_grad_(b0, False)
         mul_number_(b0, 2.0)
     """,
+    "a gradient that becomes a view of the gradient before": """
+        seed 93049111
+        b0 = base(float32, (3, 3), grad=True)
+        b1 = base(float32, (1,))
+        before: fill_grad(b0, 0)
+        r0 = grad_of(b0)
+        r1 = transpose(r0, 0, 1)
+        set_grad(b0, r1)
+        setitem_slice(r1, 1, 1, 2, 1, b1)
+    """,
     "an empty window of a typed view": """
         seed 80001541
         b0 = base(float32, (1,))
