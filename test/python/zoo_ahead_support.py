@@ -14,7 +14,7 @@ import sojourn
 
 
 class Case(NamedTuple):
-    """A step of a script. An artifact repeats one step: work that a script does now and then is a case of its own."""
+    """A step of a script. An artifact repeats one step, so that each other step of a script is another case."""
 
     name: str
     number: int = 0  #: of the step that is repeated

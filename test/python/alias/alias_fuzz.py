@@ -124,7 +124,7 @@ def run_batch(sender, seeds: list[int], end: float | None, path: pathlib.Path, r
 
 
 def run_eagerly(seed: int, kinds: list[str]) -> None:
-    """In a process of its own: whether eager torch ends it."""
+    """Runs a program in eager torch alone. Its process tells by its exit status whether torch ended it."""
     quiet()
     program = generate(seed, kinds)
     for round in range(ROUNDS[program.mode]):

@@ -97,7 +97,7 @@ class _Maker:
         return self.program
 
     def fail(self, kinds: list[str]) -> None:
-        """Adds a step that raises, whose results nobody sees."""
+        """Adds a step that raises. Later ops use none of its results."""
         kept = self.machine
         self.use(Machine(placed(self.program, inputs_of(self.program, 0), "cpu"), check_hazards=True))
         self.machine.registers.update({name: value for name, value in kept.registers.items() if name[0] == "k"})

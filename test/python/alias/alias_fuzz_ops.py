@@ -237,6 +237,5 @@ _add(
     requires_grad_=lambda x, on: x.requires_grad_(on),
     retain_grad=lambda x: x.retain_grad(),
 )
-# What the executor does itself: a register dies, a value is read, the pending work is sent, a step begins or ends, and
-# the step raises.
+# Ops of the executor: a register dies, a value is read, the pending work is sent, a step begins or ends, a step raises.
 CONTROLS = {"drop", "read", "flush", "boundary", "fail"}

@@ -23,12 +23,10 @@ class Totals:
     known: collections.Counter[str] = dataclasses.field(default_factory=collections.Counter)  # by reason
     categories: collections.Counter[str] = dataclasses.field(default_factory=collections.Counter)  # of differences
     lengths: collections.Counter[int] = dataclasses.field(default_factory=collections.Counter)
-    kinds: collections.Counter[str] = dataclasses.field(
-        default_factory=collections.Counter
-    )  # programs with an op of the kind
-    reasons: collections.Counter[str] = dataclasses.field(
-        default_factory=collections.Counter
-    )  # why programs were never replayed
+    # Programs with an op of the kind.
+    kinds: collections.Counter[str] = dataclasses.field(default_factory=collections.Counter)
+    # Reasons of programs that were never replayed.
+    reasons: collections.Counter[str] = dataclasses.field(default_factory=collections.Counter)
     refused_programs: int = 0
     traced: int = 0
     replayed: int = 0
